@@ -75,7 +75,7 @@ lowest:
 	python3 -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable ".[all]"
-	$(LOWEST)/bin/python tests/helpers/smoke.py
+	$(LOWEST)/bin/python tests/smoke.py
 
 # needs the system's Chromium
 browser: $(VENV)/.installed-dev

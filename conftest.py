@@ -1,4 +1,4 @@
-"""How tests run: the same examples in every run, and each document in an empty folder of its own.
+"""Settings of all tests: the same examples in every run, each document in an empty folder.
 
 ``pytest --hypothesis-profile=wander`` looks for new examples.
 """
@@ -24,7 +24,7 @@ collect_ignore_glob = ["docs/conf.py", "docs/_ext/*", "docs/_build/*"]
 
 @pytest.fixture(autouse=True)
 def _own_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an example writes goes there; what a document imports may be beside it."""
+    """Run examples in an empty folder; documents may import modules beside them."""
     path = request.node.path
     if path.suffix == ".md" or "src" in path.relative_to(request.config.rootpath).parts:
         monkeypatch.chdir(request.getfixturevalue("tmp_path"))

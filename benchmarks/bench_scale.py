@@ -28,7 +28,7 @@ from urllib.request import urlopen
 from report import Report, machine
 
 import ucfh
-from helpers.postgres import Server
+from support.stores import Server
 from ucfh.tasks.config import Declaration
 from ucfh.tasks.opening import open_store, open_task
 

@@ -1,4 +1,4 @@
-"""What tests of stores share: each runs on SQLite and on PostgreSQL, with a clock set by hand."""
+"""Fixtures of stores: each test runs on SQLite and on PostgreSQL, with a clock set by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from helpers.postgres import QUICK, Schemas, Server
-from helpers.stores import Clock, Stores, files
+from support.stores import QUICK, Clock, Schemas, Server, Stores, files
 
 USED = pytest.StashKey[list[str]]()
 """Servers that tests have used."""
@@ -53,7 +52,7 @@ def schemas(postgres: Server) -> Iterator[Schemas]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
-    """Where stores are: a file, or the address of a database; by any name, an empty one."""
+    """Addresses of empty stores by name: files, or schemas of a database."""
     if request.param == "sqlite":
         return files(tmp_path)
     schemas: Schemas = request.getfixturevalue("schemas")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.small_logs import GOOD, read, refusal
-from helpers.toy_environments import Scripted, step
+from support.environments import Scripted, step
+from support.errors import refusal
+from support.log_files import GOOD, read
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.rewards import RewardRange
 

@@ -1,4 +1,4 @@
-"""Certificates from counts that somebody has."""
+"""Certificates from counts."""
 
 from __future__ import annotations
 

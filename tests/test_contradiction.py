@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.drifting import EPSILON, arm, drift
-from ucfh import MDP, make, simulate
+from ucfh import MDP, Certificate, make, simulate
 from ucfh._kernels import balls, l1
 from ucfh._kernels.groups import Planned
 from ucfh.algorithms.certified import CertifiedUCFH
@@ -23,6 +22,28 @@ from ucfh.confidence.union_bound import possible
 from ucfh.confidence.value_bounds import BoundContradiction
 from ucfh.counts import Counts
 from ucfh.simulation.result import Run
+
+EPSILON = 0.2
+EPISODES = 3000
+
+
+def arm(chance: float) -> MDP:
+    """One decision between two arms: the first wins with a chance, the second in half of cases."""
+    p = np.zeros((3, 2, 3))
+    p[0, 0, 1:], p[0, 1, 1:] = [chance, 1 - chance], [0.5, 0.5]
+    p[1, :, 1] = p[2, :, 2] = 1
+    return MDP(p, [[0.0], [1.0], [0.0]], 2)
+
+
+def drift(seed: int, before: float = 0.9, after: float = 0.6) -> Certificate:
+    """Return the certificate after equally many episodes before and after a change of an arm."""
+    first = CertifiedUCFH(arm(before).problem, EPSILON, 0.1, stop=None)
+    simulate(arm(before), first, episodes=EPISODES, seed=seed)
+    agent = CertifiedUCFH(arm(after).problem, EPSILON, 0.1, stop=None)
+    agent.restore(first.state())
+    run = simulate(arm(after), agent, episodes=EPISODES, seed=seed + 10_000)
+    assert run.certificate is not None
+    return run.certificate
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -40,6 +61,26 @@ def test_an_arm_that_stays_is_certified(seed: int) -> None:
     assert known.contradiction is None
     assert known.certified
     assert 0 <= known.gap <= EPSILON
+
+
+RUNS = 200
+
+
+@pytest.mark.verify
+def test_no_run_with_drift_is_certified_wrongly() -> None:
+    """The arm falls from 0.9 to 0.6: a lower bound of about 0.8 is wrong."""
+    wrong = sum(known.certified and known.lower > 0.6 for known in map(drift, range(RUNS)))
+    assert wrong == 0
+
+
+@pytest.mark.verify
+def test_runs_without_drift_are_certified() -> None:
+    """False alarms have probability delta = 0.1 at most."""
+    known = [drift(seed, after=0.9) for seed in range(RUNS)]
+    alarms = sum(x.contradiction is not None for x in known)
+    certified = sum(x.certified and 0 <= x.gap <= EPSILON for x in known)
+    assert alarms <= 0.1 * RUNS
+    assert certified == RUNS - alarms
 
 
 def test_a_agent_that_is_contradicted_stops() -> None:
@@ -168,7 +209,7 @@ def test_sums_are_rounded_outward(H: int) -> None:
 
 @pytest.mark.slow
 def test_scores_are_never_rounded_up() -> None:
-    """k epsilon/BINS as a double, and its neighbours: a division may round any of them up."""
+    """k epsilon/BINS as a double, and the next doubles: a division may round any of them up."""
     for epsilon in (0.1, 0.3, 0.5, 1 / 3):
         problem = make("chain:n=3").problem
         beliefs = GapExploration(KnownStateBounds(problem, 0.1), epsilon, Counts.zero(problem))

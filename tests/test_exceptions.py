@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.fitting import fitting
+from support.agents import fitting
 from ucfh._utils.defaults import DELTA
 from ucfh.algorithms.psrl import OPSRL, PSRL
 from ucfh.algorithms.registry import AGENTS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.paths import SOURCE
+from support.settings import SOURCE
 
 # A layer may import itself and those before it: kernels, core model, algorithms and simulation,
 # data sources, interfaces.

@@ -68,6 +68,6 @@ def test_of_a_agent() -> None:
 
 
 def test_a_agent_that_needs_to_know_how_many_episodes() -> None:
-    """Where nobody says, there are very many."""
+    """Without a number, a very large one is assumed."""
     few, many = (ucfh.make_agent("ucbvi-ch", MDP3, 0.5, 0.1, n).settings() for n in (5, None))
     assert (few["episodes"], many["episodes"]) == (5, 10**9)

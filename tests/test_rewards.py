@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from helpers.small_logs import refusal
+from support.errors import refusal
 from ucfh.rewards import DEFAULT, RewardRange, check_segments
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -1,4 +1,4 @@
-"""What a new user may pass in place of a problem, a learner or a run: one clear line each."""
+"""Wrong arguments in place of a problem, an agent or a run are refused in one line each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import (
     UCFH,
     Counts,
@@ -39,7 +39,7 @@ LESS = MDP3.problem.hiding("rewards")
 OTHER = Counts.zero(make("chain:n=4").problem.hiding("rewards"))
 
 
-def learner() -> UCFH:
+def ucfh_agent() -> UCFH:
     return UCFH(MDP3.problem, 0.5, 0.1)
 
 
@@ -67,7 +67,7 @@ TAKE_AN_MDP: list[Callable[[Any], Any]] = [
     as_mdp,
     lambda x: write_log(x, "none.csv", 10),
     lambda x: make_agent("psrl", x, 0.5, 0.1, 10),
-    lambda x: simulate(x, learner()),
+    lambda x: simulate(x, ucfh_agent()),
     lambda x: compare(x, ["psrl"], 10, 1),
     lambda x: verify(x, 0.5, 0.1, runs=1),
 ]
@@ -87,7 +87,7 @@ def test_nothing_is_no_problem(call: Callable[[Any], Any]) -> None:
     ("odd", "remedy"),
     [(3, ""), (MDP3.problem, ": a Problem does not hold the transition probabilities")],
 )
-@pytest.mark.parametrize("call", [*TAKE_AN_MDP, lambda x: check_agent(lambda _: learner(), x)])
+@pytest.mark.parametrize("call", [*TAKE_AN_MDP, lambda x: check_agent(lambda _: ucfh_agent(), x)])
 def test_what_is_no_mdp(call: Callable[[Any], Any], odd: Any, remedy: str) -> None:
     assert fault(call, odd) == f"mdp = {odd!r} must be an MDP or a name{remedy}"
 
@@ -111,7 +111,7 @@ def test_an_mdp_tells_its_problem() -> None:
 
 def test_what_is_no_name_of_a_learner() -> None:
     for odd in (None, 5, ["psrl"], int):
-        message = f"agent = {odd!r} must be a learner's name, such as 'psrl', or its class"
+        message = f"agent = {odd!r} must be an agent's name, such as 'psrl', or its class"
         assert fault(simulate, MDP3, odd) == message
         assert fault(lambda odd=odd: make_agent(odd, MDP3, 0.5, 0.1, 10)) == message
         assert fault(compare, MDP3, [odd], 10, 1) == message
@@ -121,16 +121,16 @@ def test_one_name_is_no_list_of_names() -> None:
     for odd in ("psrl", None, 5):
         assert fault(compare, MDP3, odd, 10, 1) == (
             f"agents = {odd!r} must be a list of names, such as ['psrl'], or a dict of functions "
-            "that make learners, by name"
+            "that make agents, by name"
         )
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: simulate(MDP3, learner(), resume=FIVE), "resume = 5 must be a Run, or None"),
+        (lambda: simulate(MDP3, ucfh_agent(), resume=FIVE), "resume = 5 must be a Run, or None"),
         (
-            lambda: simulate(MDP3, learner(), progress=FIVE),
+            lambda: simulate(MDP3, ucfh_agent(), progress=FIVE),
             "progress = 5 must be a function, or None",
         ),
         (
@@ -140,10 +140,10 @@ def test_one_name_is_no_list_of_names() -> None:
         (lambda: verify(MDP3, 0.5, 0.1, progress=FIVE), "progress = 5 must be a function, or None"),
         (
             lambda: verify(MDP3, 0.5, 0.1, make=FIVE),
-            "make = 5 must be a function that makes a learn",
+            "make = 5 must be a function that makes an agent",
         ),
         (lambda: verify(MDP3, 0.5, 0.1, seed=LETTER), "seed = 'a' must be an integer"),
-        (lambda: check_agent(FIVE), "make = 5 must be a learner's name or class, or a function"),
+        (lambda: check_agent(FIVE), "make = 5 must be an agent's name or class, or a function"),
         (lambda: write_log(MDP3, "none.csv", 10, seed=-1), "seed = -1 must be an integer"),
         (lambda: write_log(MDP3, "none.csv", 10, seed=LETTER), "seed = 'a' must be an integer"),
     ],
@@ -153,7 +153,7 @@ def test_functions_runs_and_seeds(call: Callable[[], Any], message: str) -> None
 
 
 def test_nothing_is_spent_on_what_is_refused() -> None:
-    agent = learner()
+    agent = ucfh_agent()
     fault(lambda: simulate(MDP3, agent, 5, progress=FIVE))
     assert simulate(MDP3, agent, 5).episodes == 5
 
@@ -194,7 +194,7 @@ def test_a_learner_refuses_counts_of_another_problem(
         "belong to" + " (one sum of rewards for each successor)" * (name == "rewards")
     )
     for odd in (None, 5, np.zeros(3)):
-        assert fault(agent.observe, odd).endswith("must be ucfh.Counts of the learner's problem")
+        assert fault(agent.observe, odd).endswith("must be ucfh.Counts of the agent's problem")
     assert all(np.array_equal(x, before[key]) for key, x in agent.state().items())
 
 
@@ -240,6 +240,6 @@ def test_only_a_near_name_is_suggested() -> None:
 
 def test_a_saved_run_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
-    simulate(MDP3, learner(), 5).save(path)
+    simulate(MDP3, ucfh_agent(), 5).save(path)
     message = f"{path}: a saved run, not a model: pass the problem of the run"
     assert fault(read_model, path) == fault(read_intervals, path) == message

@@ -1,6 +1,6 @@
 """Mathematics as MathML, made while the site is built: browsers show it without any script.
 
-Nothing has to be fetched by the reader, and nothing of somebody else's is kept in the repository.
+Readers fetch nothing, and the repository holds no third-party file.
 `latex2mathml` reads the formulas; what it leaves wrong is repaired here:
 
 - ``aligned`` and ``split``, which it does not know, and ``align``, whose lines it numbers itself;

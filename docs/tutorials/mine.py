@@ -1,4 +1,4 @@
-"""A problem and an agent of one's own: see research.md."""
+"""A custom problem and agent: see research.md."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Watch a task learn: a service with its page, and 200 invented students who use it over HTTP.
+"""Watch a task learn: a service with its page, and 200 simulated students who use it over HTTP.
 
     make serve                      installs what it needs, and runs this script
     python docs/tutorials/online.py
@@ -105,7 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Watch a task learn, on a page.")
     parser.add_argument("--port", type=int, default=8765, help="where to serve")
     parser.add_argument("--day", type=float, default=0.5, help="seconds that a day takes")
-    parser.add_argument("--seed", type=int, default=1, help="of the invented students")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated students")
     given = parser.parse_args()
     with TemporaryDirectory() as folder:
         run(Path(folder), given.port, given.day, given.seed)

@@ -1,4 +1,4 @@
-"""Run a tutoring service on a live task: 200 invented students at once, and a crash on the way.
+"""Run a tutoring service on a live task: 200 simulated students at once, and a crash on the way.
 
     python docs/tutorials/service.py
 
@@ -8,7 +8,7 @@ stays away is silent: how late an outcome is known depends on what it is. In the
 service is killed and started again. At the end its certificate is compared with the truth.
 
 What comes of an exercise is drawn from the seed, the student and the session alone, so it is the
-same whether the service is killed or not. Days are invented, too: the store takes the time from
+same whether the service is killed or not. Days are simulated as well: the store takes the time from
 `time.time`, which is replaced here, so that a year takes seconds and deadlines pass when they
 should.
 """
@@ -244,7 +244,7 @@ def main() -> None:
         "--kill-at", type=float, default=2000, help="kill it after so many; 0: never"
     )
     parser.add_argument("--silence", choices=SILENCE, default="left", help="what silence means")
-    parser.add_argument("--seed", type=int, default=1, help="of the invented students")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated students")
     parser.add_argument("--store", default="course.db", help="file of the task, which is new")
     parser.add_argument("--plot", default="service.png", help="file of the figure")
     parser.add_argument("--serve", action="store_true", help="only serve: used by the script")

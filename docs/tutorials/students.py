@@ -1,11 +1,11 @@
-"""Write students.csv, the file of the tutorial: 3,000 invented students of an evening course.
+"""Write students.csv, the file of the tutorial: 3,000 simulated students of an evening course.
 
 Each comes to five sessions, takes a quiz, and gets an exercise to do; then there is an exam, of 20
 questions that give 5 points each. Some stay away. The file is as a school office might have it:
 semicolons, decimal commas, dates, columns that nobody needs, points only where the exam was
 taken, and one word spelt in several ways.
 
-As it is invented, the truth is known: `expected_points` computes what a way to choose exercises
+As it is simulated, the truth is known: `expected_points` computes what a way to choose exercises
 earns on average.
 """
 
@@ -20,7 +20,7 @@ SESSIONS = 5
 LEVELS = ("weak", "fair", "good")  # a quiz below 50, below 75, and up to 100
 EXERCISES = ("review", "exercises", "project")
 START = (0.5, 0.4, 0.1)
-CHANCES = {  # of being weak, fair or good next time, and of staying away for good
+CHANCES = {  # of being weak, fair or good next time, and of leaving permanently
     ("weak", "review"): (0.30, 0.66, 0.00, 0.04),
     ("weak", "exercises"): (0.66, 0.24, 0.00, 0.10),
     ("weak", "project"): (0.60, 0.05, 0.00, 0.35),

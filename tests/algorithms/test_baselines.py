@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from helpers.model_files import mdps
+from support.model_files import mdps
 from ucfh import MDP, make, simulate
 from ucfh.algorithms.baselines import EpsilonGreedy, Optimal, Uniform
 from ucfh.exceptions import InputError

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from helpers.lengths import many
 from oracles import slow_agents as slow
+from support.settings import many
 from ucfh._utils.arrays import Floats
 from ucfh.algorithms.bayes_ucbvi import BayesUCBVI
 from ucfh.algorithms.bonus import BonusAgent

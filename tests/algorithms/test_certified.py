@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helpers.certified_agents import CHAIN, WORLDS
-from helpers.lengths import LONG, many
 from oracles import reference as ref
+from support.problems import CHAIN, WORLDS
+from support.settings import LONG, many
 from ucfh import MDP, UCFH, Run, make, simulate
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import GapExploration

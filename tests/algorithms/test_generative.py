@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2
 
-from helpers.model_files import mdps
 from oracles import reference as ref
+from support.model_files import mdps
 from ucfh import MDP, Problem, Run, make, simulate
 from ucfh.algorithms.generative import Azar, Generative, Indirect, PhasedQLearning
 from ucfh.exceptions import InputError

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from helpers.lengths import many
 from oracles import slow_agents as slow
 from oracles.certified import l1_reach
 from oracles.certified_cases import Case, draw_case
+from support.settings import many
 from ucfh._kernels import online as kernels
 from ucfh._kernels.online import NO_LOWER, Rule
 from ucfh._utils.arrays import Floats

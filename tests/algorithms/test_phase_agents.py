@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from helpers.lengths import many
-from helpers.phase_cases import bonus, over, random_mdp, small, told, visits, width
+from support.agents import bonus, over, random_mdp, small, told, visits, width
+from support.settings import many
 from ucfh import MDP, Problem, make, simulate
 from ucfh.algorithms.delayed_q import DelayedQ
 from ucfh.algorithms.mormax import MoRMax

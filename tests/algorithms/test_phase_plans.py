@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.phase_cases import over, random_mdp, small
 from oracles import slow_attempts as slow
+from support.agents import over, random_mdp, small
 from ucfh import MDP, simulate
 from ucfh.algorithms.delayed_q import DelayedQ
 from ucfh.algorithms.mormax import MoRMax

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers.fitting import fitting
+from support.agents import fitting
 from ucfh import InputError, make, make_agent
 from ucfh.algorithms.registry import (
     AGENTS,

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from helpers.fitting import fitting
-from helpers.lengths import LONG
+from support.agents import fitting
+from support.settings import LONG
 from ucfh import InputError, Run, make, make_agent, simulate
 from ucfh.algorithms.base import Agent
 from ucfh.algorithms.certified import CertifiedUCFH

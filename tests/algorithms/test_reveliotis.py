@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from helpers.model_files import mdps
 from oracles import reference as ref
+from support.model_files import mdps
 from ucfh import MDP, Problem, make, simulate
 from ucfh.algorithms.reveliotis import Reveliotis, reaching
 from ucfh.exceptions import InputError

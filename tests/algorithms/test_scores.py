@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.certified_agents import CHAIN, WORLDS, small, watched
+from support.problems import CHAIN, WORLDS, small, watched
 from ucfh import MDP
 from ucfh.algorithms.exploration import BINS, GapExploration
 from ucfh.confidence.known_states import KnownStateBounds

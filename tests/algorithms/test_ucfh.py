@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from helpers.lengths import many
 from oracles import reference as ref
+from support.settings import many
 from ucfh.algorithms.ucfh import UCFH
 from ucfh.confidence.intervals import SETS
 from ucfh.counts import NEVER, Counts

@@ -1,8 +1,8 @@
 """The audit is what its formulas say, and its bets are fair.
 
 The first against a slow audit, which computes each E anew from the list of all draws. The second
-exactly, by all that can happen in a few draws: `helpers.fairness` says what is computed. Bets with
-a mistake have to be found out.
+exactly, by all that can happen in a few draws: see `auditing._fairness`. Bets with a mistake have
+to be found out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.broken_audits import (
+from auditing._fairness import Chosen, Game, fairness, hiding
+from oracles.audited import Draw, Rules, SlowAudit, SlowCodes, assert_same
+from support.broken_audits import (
     BestLabel,
     BestRow,
     BestStrength,
@@ -31,9 +33,7 @@ from helpers.broken_audits import (
     ThinsByOutcome,
     WholeBlock,
 )
-from helpers.fairness import Chosen, Game, fairness, hiding
-from helpers.lengths import many
-from oracles.audited import Draw, Rules, SlowAudit, SlowCodes, assert_same
+from support.settings import many
 from ucfh.auditing.steps import AuditSteps
 
 SEGMENTS: tuple[Any, ...] = ((), (2,), (1, 3), True)

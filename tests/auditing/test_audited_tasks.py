@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import ucfh
-from helpers.planted import audited
-from helpers.stepping import drifting_calls, grid, simulated
+from support.audits import audited, drifting_calls, grid, simulated
 from ucfh.auditing.report import AuditReport, report_of
 
 

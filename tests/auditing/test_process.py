@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.lengths import many
-from helpers.planted import CLEAN, clean_worlds, pieces, planted_worlds
 from oracles.audited import KINDS, ROUNDED, TESTS, SlowAudit, assert_same, evidence_now, part
+from support.audits import CLEAN, clean_worlds, pieces, planted_worlds
+from support.settings import many
 from ucfh._kernels import audits as kernels
 from ucfh.auditing import e_process
 from ucfh.auditing.e_process import Audit

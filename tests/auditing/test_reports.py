@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.planted import PLANTED, audited, pieces, planted_worlds
+from support.audits import PLANTED, audited, pieces, planted_worlds
 from ucfh.auditing.e_process import Audit
 from ucfh.auditing.report import report_of
 from ucfh.auditing.steps import AuditSteps

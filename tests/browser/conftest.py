@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser
 
-from helpers.chromium import chromium
-from helpers.fake_service import FakeService, serving
+from browser._chromium import chromium
+from browser._fake_service import FakeService, serving
 
 
 @pytest.fixture(scope="session")

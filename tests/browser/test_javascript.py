@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 import ucfh
-from helpers.chromium import page_at
-from helpers.near_service import near_service
-from helpers.paths import DOCS
+from browser._chromium import page_at
+from support.services import near_service
+from support.settings import DOCS
 from ucfh.server.tokens import READ, WRITE, TokenFile
 
 CLIENT = DOCS / "examples" / "client.mjs"
@@ -44,7 +44,7 @@ def page(browser: Browser, place: tuple[str, str, str]) -> Iterator[Page]:
 
 
 def run(page: Page, token: str, code: str) -> Any:
-    """What a function of a task returns."""
+    """Return the result of a function of a task."""
     options = json.dumps({"task": "a/b", "token": token})
     return page.evaluate(
         f"""async () => {{

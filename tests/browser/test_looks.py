@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from helpers.chromium import DESK, PHONE, page_at, sticks_out, violations
-from helpers.fake_service import (
+from browser._chromium import DESK, PHONE, page_at, sticks_out, violations
+from browser._fake_service import (
     FakeService,
     certified_view,
     learning_view,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from helpers.chromium import page_at, violations
-from helpers.served import Served
+from browser._chromium import page_at, violations
+from browser._served import Served
 from ucfh.server.client import RemoteTask, connect
 from ucfh.tasks.opening import open_task
 from ucfh.tasks.protocol import Decision
@@ -123,7 +123,7 @@ def test_a_token_that_is_revoked_ends_its_sessions(
 
 
 def session(served: Served, seconds: float) -> dict[str, Any]:
-    """A window in which somebody has signed in, for some time."""
+    """Return the options of a window with a session."""
     cookie = {**served.cookie("write", seconds), "domain": "127.0.0.1", "path": "/", "expires": -1}
     return {"storage_state": {"cookies": [{**cookie, "httpOnly": True, "secure": False}]}}
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 from ucfh import Problem, make, read_policy, write_policy
 from ucfh.io.policies import read_named, write_named
 

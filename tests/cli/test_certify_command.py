@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.answers import COLUMNS, write_renewals
-from helpers.command_line import fails, run
+from support.command_line import fails, run
+from support.log_reports import COLUMNS, write_renewals
 from ucfh import make, read_policy
 from ucfh.logs.synthetic import write_log
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 from ucfh import MDP, episode_lower_bound, write_model
 from ucfh.cli.main import COMMANDS
 from ucfh.exceptions import InputError

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import comparison_agents as agents
-from helpers.command_line import fails, run
-from helpers.lengths import LONG
-from helpers.paths import DOCS
+from support import agents
+from support.command_line import fails, run
+from support.settings import DOCS, LONG
 from ucfh import make
 from ucfh._utils.parallel import DIED
 from ucfh._utils.plotting import spread

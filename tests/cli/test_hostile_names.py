@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers.command_line import run
-from helpers.small_logs import HEAD, refusal
+from support.command_line import run
+from support.errors import refusal
+from support.log_files import HEAD
 from ucfh import read_log
 from ucfh.cli.printing import printable
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from helpers.command_line import run
+from support.command_line import run
 from ucfh import simulate
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.problems import make

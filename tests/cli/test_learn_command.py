@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 
 Printed = pytest.CaptureFixture[str]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.envs.policy import LearnedPolicy
 

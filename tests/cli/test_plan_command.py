@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.command_line import fails, run
-from helpers.model_files import example
-from helpers.paths import DOCS
-from helpers.prism_files import SREW, TRA
+from support.command_line import fails, run
+from support.model_files import example
+from support.prism_files import SREW, TRA
+from support.settings import DOCS
 from ucfh._utils import memory
 from ucfh.io import read_intervals, read_model
 from ucfh.io.policies import read_policy

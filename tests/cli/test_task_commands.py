@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.command_line import fails, run
-from helpers.paths import DOCS
+from support.command_line import fails, run
+from support.settings import DOCS
 from ucfh.cli.task import PARTS
 from ucfh.tasks.planner import TaskPlanner
 

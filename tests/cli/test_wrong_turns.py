@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import (
     MDP,
     Problem,

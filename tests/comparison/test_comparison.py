@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from helpers import comparison_agents as agents
-from helpers.lengths import LONG, many
-from helpers.paths import TESTS
+from support import agents
+from support.settings import LONG, many
 from ucfh import MDP, InputError, make
 from ucfh._utils.parallel import DIED
 from ucfh._utils.statistics import LEVEL, holm, median_interval, ranking, signed_rank
@@ -224,7 +223,7 @@ def test_a_process_that_dies_costs_the_runs_under_way(mdp: MDP, workers: int) ->
 @pytest.mark.slow
 def test_ctrl_c_keeps_finished_runs(tmp_path: Path) -> None:
     code = """
-from helpers import comparison_agents as agents
+from support import agents
 from ucfh import make
 from ucfh.comparison.runner import compare
 
@@ -232,7 +231,8 @@ makers = {"good": agents.good, "endless": agents.endless}
 result = compare(make("chain:n=4"), makers, 1000, seeds=9, workers=2)
 print(result.interrupted, result.complete, len(result.outcomes) >= 2)
 """
-    environment = {**os.environ, "UCFH_MARKS": str(tmp_path), "PYTHONPATH": str(TESTS)}
+    path = os.pathsep.join(sys.path)
+    environment = {**os.environ, "UCFH_MARKS": str(tmp_path), "PYTHONPATH": path}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=environment, start_new_session=True,

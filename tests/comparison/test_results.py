@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.command_line import fails, run
-from helpers.dask_cluster import cluster
+from support.command_line import fails, run
+from support.dask_cluster import cluster
 from ucfh import InputError, compare
 from ucfh.comparison.plots import plot_comparison
 from ucfh.comparison.result import Comparison, Failure, Outcome, grid_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import comparison_agents as agents
+from support import agents
 from ucfh import compare, make
 from ucfh._utils.statistics import (
     LEVEL,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from helpers.lengths import many
+from support.settings import many
 from ucfh._utils.arrays import Floats
 from ucfh.confidence import behavior_policy
 from ucfh.confidence.behavior_policy import behavior_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from helpers.lengths import many
 from oracles import certified as oracle
 from oracles.certified_cases import Case, Given, Told, cases, random_budgets, told
+from support.settings import many
 from ucfh._kernels import balls
 from ucfh._kernels import blame as kernels
 from ucfh.confidence.known_states import KnownStateBounds

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from helpers.lengths import many
 from oracles import reference as ref
+from support.settings import many
 from ucfh import make
 from ucfh._kernels.kl import kl_reach
 from ucfh.algorithms.certified import CertifiedUCFH

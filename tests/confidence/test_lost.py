@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import ucfh
 import ucfh.confidence.unknown_states as open_bounds
-from helpers.lengths import many
 from oracles.lost import SlowOpen, latent_cells, lossy_entropy, lossy_excess, lossy_mixture
 from oracles.open_world import SlowExperience, Step, steps_of
+from support.settings import many
 from ucfh._kernels import balls, evidence
 from ucfh._kernels.evidence import KNOWN
 from ucfh._kernels.mixtures import pattern_excess

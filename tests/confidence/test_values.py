@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.lengths import many
 from oracles import certified as oracle
 from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import NOISE, Case, cases, draw_case, needed_budgets
+from support.settings import many
 from ucfh._kernels import balls
 from ucfh.confidence.known_states import REWARD_SHARES, SHARES, KnownStateBounds
 from ucfh.confidence.value_bounds import COMPONENTS

@@ -1,4 +1,4 @@
-"""Run the service for good: what the page and its examples say is so."""
+"""Run the service in production: commands, metrics and examples of the page work."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 import ucfh
-from helpers.command_line import run
-from helpers.curl_commands import run_command
-from helpers.near_service import near_service
-from helpers.paths import DOCS
+from support.command_line import run
+from support.services import near_service, run_command
+from support.settings import DOCS
 
 PAGE = (DOCS / "howto" / "operate.md").read_text()
 EXAMPLES = DOCS / "examples"

@@ -1,4 +1,4 @@
-"""What the pages of the site show of commands is what these print."""
+"""Pages of the site: shown output, options, links and file names are current."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import ucfh
-from helpers.command_line import run
-from helpers.paths import DOCS, REPOSITORY
+from support.command_line import run
+from support.settings import DOCS, REPOSITORY
 from ucfh.cli.printing import NOT_CERTIFIED
 
 
@@ -72,6 +72,18 @@ def test_the_version_is_said_once() -> None:
     for page in (REPOSITORY / "README.md", DOCS / "citing.md"):
         assert f"version = {{{ucfh.__version__}}}" in page.read_text()
     assert f"## {ucfh.__version__}\n" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+FILES = re.compile(r"`((?:src|tests|docs|benchmarks|evaluation)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_file_that_is_named_exists(page: str) -> None:
+    named = FILES.findall((REPOSITORY / page).read_text())
+    assert len(named) > 10
+    # where a recipe says NAME, the reader puts one
+    gone = {name for name in named if "NAME" not in name and not (REPOSITORY / name).exists()}
+    assert not gone
 
 
 def links(page: Path) -> list[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers.command_line import run
-from helpers.paths import DOCS
+from support.command_line import run
+from support.settings import DOCS
 
 PAGE = DOCS / "tutorials" / "research.md"
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from helpers.curl_commands import check_page, run_command
-from helpers.near_service import near_service
-from helpers.paths import DOCS
+from support.services import check_page, near_service, run_command
+from support.settings import DOCS
 from ucfh.server.endpoints import ENDPOINTS
 from ucfh.server.tokens import WRITE, TokenFile
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from helpers.paths import DOCS
+from support.settings import DOCS
 
 PAGE = DOCS / "tutorials" / "service.md"
 

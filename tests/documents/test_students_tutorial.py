@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from helpers.command_line import run
-from helpers.paths import DOCS
+from support.command_line import run
+from support.settings import DOCS
 
 PAGE = DOCS / "tutorials" / "students.md"
 REFUSED, NOT_CERTIFIED = 2, 3

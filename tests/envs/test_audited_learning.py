@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.toy_environments import Listed
+from support.environments import Listed
 
 gymnasium = pytest.importorskip("gymnasium")
 

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from helpers.model_files import fault
-from helpers.toy_environments import (
+from support.environments import (
     Recording,
     Row,
     Scripted,
@@ -25,6 +24,7 @@ from helpers.toy_environments import (
     run,
     step,
 )
+from support.errors import refusal as fault
 from ucfh.envs import gymnasium_adapter
 from ucfh.envs.gymnasium_adapter import Environment
 from ucfh.rewards import RewardRange

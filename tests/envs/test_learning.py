@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 
 import ucfh
-from helpers.small_logs import refusal
-from helpers.toy_environments import Listed, Scripted, masked, step
+from support.environments import Listed, Scripted, masked, step
+from support.errors import refusal
 from ucfh.envs.learning import LearningError
 
 COIN: dict[Any, Any] = {

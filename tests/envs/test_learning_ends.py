@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.small_logs import refusal
-from helpers.toy_environments import Listed, Scripted, step
+from support.environments import Listed, Scripted, step
+from support.errors import refusal
 from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.envs.learning import BROKEN_OFF
 from ucfh.envs.log_writer import LogWriter

@@ -14,8 +14,8 @@ import pytest
 from gymnasium import spaces
 
 import ucfh
-from helpers.small_logs import refusal
-from helpers.toy_environments import Listed, Scripted, named_counts, step
+from support.environments import Listed, Scripted, named_counts, step
+from support.errors import refusal
 
 COIN: dict[Any, Any] = {0: {0: [(0.5, 1.0, 0), (0.5, 0.0, 0)]}}
 GAMBLE: dict[Any, Any] = {

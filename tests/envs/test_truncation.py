@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.command_line import run
-from helpers.toy_environments import Scripted, step
+from support.command_line import run
+from support.environments import Scripted, step
 from ucfh.envs.learning import LearningError
 
 LONG = [step(0), step(1), step(2), step(3), step(4)]

@@ -17,8 +17,8 @@ import pytest
 
 from evaluation import grid
 from evaluation.__main__ import STUDIES, main
-from helpers.dask_cluster import cluster
-from helpers.paths import REPOSITORY
+from support.dask_cluster import cluster
+from support.settings import REPOSITORY
 
 
 def draw(number: int = 0, *, seed: int) -> dict[str, Any]:

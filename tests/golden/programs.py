@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from golden.data import certificate, rows_of, without_ends, write
 from golden.values import table
-from helpers.prism_files import SREW, TRA
+from support.prism_files import SREW, TRA
 from ucfh import TaskError, certify, make, open_task, write_model
 from ucfh.cli.main import main
 

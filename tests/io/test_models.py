@@ -13,16 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.model_files import (
-    FUZZ,
-    assert_same,
-    blocks,
-    example,
-    fault,
-    mdps,
-    read,
-    read_or_refuse,
-)
+from support.errors import refusal as fault
+from support.model_files import FUZZ, assert_same, blocks, example, mdps, read, read_or_refuse
 from ucfh import MDP
 from ucfh._utils import files
 from ucfh.io import read_model, write_model

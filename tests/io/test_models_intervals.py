@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.model_files import (
+from oracles import reference
+from support.errors import refusal as fault
+from support.model_files import (
     FUZZ,
     GO,
     assert_same,
     blocks,
     example,
-    fault,
     interval_models,
     mdps,
     mutate,
     read,
 )
-from oracles import reference
 from ucfh import MDP, InputError, Problem, make
 from ucfh._utils import memory
 from ucfh._utils.arrays import Floats

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.model_files import (
+from support.errors import refusal as fault
+from support.model_files import (
     FUZZ,
     GO,
     assert_same,
     blocks,
     example,
-    fault,
     mutate,
     read,
     read_or_refuse,

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.model_files import (
+from support.errors import refusal as fault
+from support.model_files import (
     FUZZ,
     GO,
     assert_same,
     example,
-    fault,
     mutate,
     read,
     read_or_refuse,

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.model_files import FUZZ, fault
-from helpers.prism_files import (
+from oracles import reference
+from support.errors import refusal as fault
+from support.model_files import FUZZ
+from support.prism_files import (
     LAB,
     SREW,
     STA,
@@ -25,7 +27,6 @@ from helpers.prism_files import (
     rooms,
     write,
 )
-from oracles import reference
 from ucfh import InputError
 from ucfh._utils import memory
 from ucfh.io import prism, read_intervals

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import InputError, Problem
 from ucfh._utils.arrays import Ints
 from ucfh.io.policies import read_policy, write_policy

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from helpers.lengths import many
 from oracles import certified as oracle
 from oracles.certified_cases import Case, cases, random_budgets
 from oracles.mixtures import DIGITS
+from support.settings import many
 from ucfh._kernels import balls, certificates, l1
 from ucfh._kernels.groups import Layout, Seen
 

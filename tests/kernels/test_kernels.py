@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numba import njit
 from numpy.typing import NDArray
 
-from helpers.lengths import many
 from oracles.vectorised import instance, learned_instance, sorted_fill
+from support.settings import many
 from ucfh._kernels import evi
 from ucfh._kernels.boxes import guess_in_order, guess_in_short, sort_again, weigh
 from ucfh._kernels.row_values import Model

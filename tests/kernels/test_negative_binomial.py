@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.sampling_laws import (
+from support.distributions import (
     DRAWS,
     THRESHOLD,
     central_moments,

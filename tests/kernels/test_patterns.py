@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.lengths import many
 from oracles import mixtures as oracle
+from support.settings import many
 from ucfh._kernels.mixtures import pattern_excess
 
 CLOSE = 1e-12  # as in test_mixtures.py

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numba import njit
 from scipy import stats
 
-from helpers.sampling_laws import (
+from support.distributions import (
     LARGEST,
     THRESHOLD,
     Counts,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 from ucfh import MDP, Counts, make, write_model
 from ucfh.counts import NEVER, Limits
 from ucfh.logs import model_consistency

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.small_logs import read
+from support.log_files import read
 from ucfh import InputError, Problem, certify
 from ucfh.certification import certificate_from_log
 from ucfh.logs.synthetic import write_log

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.small_logs import assumed, read, refusal
+from support.errors import refusal
+from support.log_files import assumed, read
 from ucfh import Problem, certify, read_log
 
 
@@ -51,7 +52,7 @@ def test_terminal_states_that_the_log_contradicts(tmp_path: Path) -> None:
 def test_the_command_takes_terminal_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from helpers.command_line import run
+    from support.command_line import run
 
     read(_patients(done=False), tmp_path)
     code, out, _ = run(
@@ -116,7 +117,7 @@ def test_a_segment_of_more_steps_than_its_hours(tmp_path: Path) -> None:
 def test_everything_about_a_log_in_hours_is_in_hours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from helpers.command_line import fails, run
+    from support.command_line import fails, run
 
     read(_hours(), tmp_path)
     log, policy = str(tmp_path / "log.csv"), tmp_path / "policy"

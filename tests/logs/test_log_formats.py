@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from helpers.log_files import write
-from helpers.small_logs import FUZZ, GOOD, TOLD, read, refusal
+from support.errors import refusal
+from support.log_files import FUZZ, GOOD, TOLD, read, write
 from ucfh import make
 from ucfh.logs import batches, counting, csv_rows, labels
 from ucfh.logs.reading import read_log

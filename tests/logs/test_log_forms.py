@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from helpers.lengths import many
-from helpers.log_forms import CONTAINERS, as_lines, as_rows, columns_of, episodes, write_as
-from helpers.small_logs import FUZZ
+from logs._log_forms import CONTAINERS, as_lines, as_rows, columns_of, episodes, write_as
 from oracles.open_world import assert_same
 from oracles.slow_log import Form, Happened, SlowLog
+from support.log_files import FUZZ
+from support.settings import many
 from ucfh import Log, read_log
 from ucfh.auditing.e_process import Audit
 from ucfh.logs import batches, bins, counting, csv_rows

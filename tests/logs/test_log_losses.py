@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.command_line import fails, run
-from helpers.log_files import write
-from helpers.small_logs import HEAD, TOLD, assumed, refusal
+from support.command_line import fails, run
+from support.log_files import write
+from support.errors import refusal
+from support.log_files import HEAD, TOLD, assumed
 from ucfh import certify, make, read_log
 from ucfh.logs import csv_rows
 from ucfh.logs.missing_data import MissingCounts

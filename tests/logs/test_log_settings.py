@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.command_line import fails, run
-from helpers.small_logs import HEAD, TOLD, refusal
+from support.command_line import fails, run
+from support.errors import refusal
+from support.log_files import HEAD, TOLD
 from ucfh import read_log
 from ucfh.logs.settings import CHECKS, combine, read_settings, settings_path, write_settings
 

@@ -13,7 +13,8 @@ import polars
 import pyarrow
 import pytest
 
-from helpers.small_logs import HEAD, assumed, refusal
+from support.errors import refusal
+from support.log_files import HEAD, assumed
 from ucfh import Log, audit, certify, read_log
 from ucfh.logs.times import Dates
 

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from helpers import log_files
-from helpers.log_files import ACTIONS, STATES, assert_same, logs, problems, slow_read, write
-from helpers.paths import DOCS
-from helpers.small_logs import FUZZ, GOOD, HEAD, TOLD, assumed, read, refusal
+from support import log_files
+from support.log_files import ACTIONS, STATES, assert_same, logs, problems, slow_read, write
+from support.settings import DOCS
+from support.errors import refusal
+from support.log_files import FUZZ, GOOD, HEAD, TOLD, assumed, read
 from ucfh import MDP, InputError, Problem, make
 from ucfh.logs import batches, csv_rows, labels
 from ucfh.logs.issues import IssueKind

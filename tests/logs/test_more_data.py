@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.small_logs import read
+from support.log_files import read
 from ucfh import Certificate, certification, certify
 from ucfh.certificate import DataEstimate, UncertaintySource
 from ucfh.certification import certificate_from_log

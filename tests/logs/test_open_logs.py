@@ -11,10 +11,15 @@ import pytest
 from scipy.stats import binomtest
 
 import ucfh
-from helpers.lengths import many
-from helpers.small_logs import HEAD, assumed, read, refusal
-from helpers.toy_environments import named_counts
+from support.settings import many
+from support.errors import refusal
+from support.log_files import HEAD, assumed, read
+from support.environments import named_counts
 from oracles.open_world import SlowExperience
+from support.environments import named_counts
+from support.errors import refusal
+from support.log_files import HEAD, read
+from support.settings import many
 from ucfh._utils.memory import check_memory
 from ucfh.sparse_counts import END
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from helpers.small_logs import HEAD, TOLD, assumed, refusal
+from support.errors import refusal
+from support.log_files import HEAD, TOLD, assumed
 from ucfh import Log, read_log
 from ucfh.logs import reading
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from helpers.lengths import many
 from oracles import reference as ref
 from oracles.published import published_evi
 from oracles.reference import Floats, Ints
+from support.settings import many
 from ucfh import fixed_horizon_evi
 
 TASKS = {

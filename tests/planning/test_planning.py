@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from helpers.lengths import many
 from oracles import reference as ref
+from support.settings import many
 from ucfh._kernels.boxes import expectation
 from ucfh._kernels.groups import Layout
 from ucfh.exceptions import InputError

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from helpers.lengths import many
+from support.settings import many
 from ucfh import UCFH, simulate
 from ucfh.mdp import MDP
 from ucfh.planning import PhasePlanner, extended_value_iteration

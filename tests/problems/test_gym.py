@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from helpers.dense_problems import Floats, dense, optimum
+from support.problems import Floats, dense, optimum
 from ucfh.problems import catalogue, make
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.dense_problems import dense, optimum, reward
 from oracles.reference import hard_mdp
+from support.problems import dense, optimum, reward
 from ucfh import InputError
 from ucfh.problems import catalogue, hypotheses, make
 from ucfh.problems.classic import _draw_sets

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from helpers.dense_problems import Floats, dense, optimum, reward
+from support.problems import Floats, dense, optimum, reward
 from ucfh import MDP
 from ucfh.problems import make
 

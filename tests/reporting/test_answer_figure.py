@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.answers import answer_of_log, large_answer, refuted_answer, small_answer
+from support.log_reports import answer_of_log, large_answer, refuted_answer, small_answer
 from ucfh import InputError, read_log
 from ucfh.reporting import figure as figure_module
 from ucfh.reporting.figure import plot_answer

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.answers import (
+from reporting._html import Reader, contrast
+from support.log_reports import (
     COLUMNS,
     FINDING,
     answer_of_log,
@@ -22,7 +23,6 @@ from helpers.answers import (
     small_answer,
     write_renewals,
 )
-from helpers.html_pages import Reader, contrast
 from ucfh import make, read_log
 from ucfh.confidence.behavior_policy import BehaviorValue
 from ucfh.logs.assumptions import Assumption, AssumptionCode

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.near_service import near_service
 from oracles.asking import Answer, ObviousTask, answer_of
+from support.services import near_service
 from ucfh.server import client
 from ucfh.server.tokens import READ, WRITE, TokenFile
 from ucfh.tasks.protocol import LateAnswer

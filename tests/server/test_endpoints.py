@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.asgi import DECLARED, Local, local_service
+from support.services import DECLARED, Local, local_service
 from ucfh.server.endpoints import ENDPOINTS
 from ucfh.tasks.errors import StoreBusy, StoreFull
 from ucfh.tasks.records import NO_TASK, StoredPolicy

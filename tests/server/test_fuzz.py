@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.hostile import attack
-from helpers.near_service import near_service
+from server._hostile import attack
+from support.services import near_service
 from ucfh.server.tokens import READ, WRITE, TokenFile
 from ucfh.tasks.opening import open_task
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from helpers.asgi import JSON, Local, local_service, scope_of
+from support.services import JSON, Local, local_service, scope_of
 from ucfh.server import access_log, application
 
 ASK = "/v1/tasks/t/episodes/e/steps/0"

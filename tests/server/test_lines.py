@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.asgi import DECLARED, Local, Reply, local_service
+from support.services import DECLARED, Local, Reply, local_service
 from ucfh.server import batching
 from ucfh.tasks.errors import StoreBusy
 from ucfh.tasks.store import TaskStore

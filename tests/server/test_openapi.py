@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.asgi import local_service
-from helpers.schemas import check_document
+from support.services import check_document, local_service
 from ucfh.server.endpoints import ENDPOINTS
 
 

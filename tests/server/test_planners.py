@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.asgi import DECLARED, Local, local_service
+from support.services import DECLARED, Local, local_service
 from ucfh.server import planner_pool
 
 

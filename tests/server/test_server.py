@@ -20,9 +20,8 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.asgi import DECLARED
-from helpers.command_line import fails
-from helpers.near_service import near_service
+from support.command_line import fails
+from support.services import DECLARED, near_service
 from ucfh.server import application, endpoints, server
 from ucfh.server.tokens import WRITE, TokenFile
 

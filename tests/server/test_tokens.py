@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import ucfh
-from helpers.asgi import Local, Reply, local_service
-from helpers.command_line import fails, run
+from support.command_line import fails, run
+from support.services import Local, Reply, local_service
 from ucfh.server import events as events_module
 from ucfh.server import tokens as tokens_module
 from ucfh.server.tokens import READ, WRITE, TokenFile

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.asgi import Local, local_service, scope_of
+from support.services import Local, local_service, scope_of
 from ucfh.server import events as events_module
 from ucfh.server import tokens as tokens_module
 from ucfh.server.tokens import READ, TokenFile

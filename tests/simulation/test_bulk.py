@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.lengths import many
+import ucfh
+from support.settings import many
 from oracles.laws import CASES, p_values, rare, sample
+from support.settings import many
 from ucfh import MDP, UCFH, InputError, Run, make, simulate
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.simulation import bulk

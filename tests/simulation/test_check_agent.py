@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.fitting import fitting
+from support.agents import fitting
 from ucfh import UCFH, BonusAgent, InputError, check_agent, simulate
 from ucfh._kernels.online import Rule
 from ucfh.algorithms.registry import AGENTS, make_agent

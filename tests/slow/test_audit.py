@@ -19,7 +19,21 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import ucfh
-from helpers.broken_audits import (
+from oracles.audited import KINDS, TESTS, Draw, Rules, rows_of
+from support.audits import (
+    CLEAN,
+    PLANTED,
+    STRENGTHS,
+    audited,
+    clean_worlds,
+    drifting_calls,
+    grid,
+    pieces,
+    planted_worlds,
+    simulated,
+    taxi,
+)
+from support.broken_audits import (
     BestRow,
     CountsItself,
     FirstDrawToo,
@@ -29,9 +43,6 @@ from helpers.broken_audits import (
     ThinsByOutcome,
     WholeBlock,
 )
-from helpers.planted import CLEAN, PLANTED, STRENGTHS, audited, clean_worlds, pieces, planted_worlds
-from helpers.stepping import drifting_calls, grid, simulated, taxi
-from oracles.audited import KINDS, TESTS, Draw, Rules, rows_of
 from ucfh.auditing.e_process import Audit
 from ucfh.auditing.report import ASSUMPTIONS, report_of
 from ucfh.auditing.steps import AuditSteps
@@ -155,9 +166,10 @@ def alarms(rules: Rules, test: str, name: str, alpha: float, logs: int) -> int:
     ],
 )
 def test_broken_tests_are_noticed(broken: Rules, test: str, name: str, alpha: float) -> None:
-    """What the best label, the best strength or the final share gain without a price is less than
-    what the largest likelihood costs, so that their alarms stay rare: the mean of their bets is
-    what finds them out, in tests/auditing/test_audit_oracle.py.
+    """The best label, the best strength and the final share are not tried.
+
+    They gain less than the largest likelihood costs, so that their alarms stay rare; the mean of
+    their bets finds them out, in tests/auditing/test_audit_oracle.py.
     """
     logs = 30
     right, wrong = (alarms(rules, test, name, alpha, logs) for rules in (Rules(), broken))
@@ -202,7 +214,7 @@ def test_what_is_planted_is_found(name: str) -> None:
 
 
 def told(log_: AuditSteps, **given: Any) -> dict[str, tuple[float, int]]:
-    """What is found, by name, with its E, and the episodes after which it was first found."""
+    """Return findings by name: e-value, and episodes until the first finding."""
     audit = Audit(**given)
     first: dict[str, int] = {}
     for piece in pieces(log_, 1.1):
@@ -214,7 +226,7 @@ def told(log_: AuditSteps, **given: Any) -> dict[str, tuple[float, int]]:
 
 
 def test_a_fickle_passenger() -> None:
-    """Who, in three of ten rides, changes the destination once, right after the taxi has left."""
+    """The destination changes in three of ten rides, right after the taxi has left."""
     fickle, firm = told(taxi(6000, fickle=True)), told(taxi(6000, fickle=False))
     print(f"Taxi, 6,000 rides: fickle {fickle}, firm {firm}")
     assert list(fickle) == ["memory"]
@@ -230,7 +242,7 @@ def test_views_of_a_grid() -> None:
 
 
 def test_rewards_that_fall_with_time() -> None:
-    """Those of MiniGrid depend on the step; with all steps apart, nothing is found."""
+    """Rewards of MiniGrid depend on the step; with all steps apart, nothing is found."""
     log_ = grid("MiniGrid-Empty-5x5-v0", 1000)
     pooled, apart = told(log_), told(log_, segments=True)
     print(f"MiniGrid-Empty-5x5, 1,000 episodes: steps pooled {pooled}, apart {apart}")

@@ -1,4 +1,4 @@
-"""Bulk and step-by-step simulation agree in law: 2,000 lifetimes each, statistic by statistic.
+"""Bulk and step-by-step simulation agree in law: 2,000 full runs each, statistic by statistic.
 
 Bulk simulation is held against walking in three ways: jumping and walking by turns; with jumps
 and splits only; and with a margin so far on the wrong side that every jump overshoots and must be

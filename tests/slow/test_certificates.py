@@ -37,12 +37,12 @@ SURE = 1e-6
 
 
 class Witness(CertifiedUCFH):
-    """An agent that is looked over the shoulder by somebody who knows the truth."""
+    """An agent whose bounds are compared with the truth at every planning."""
 
     def __init__(self, mdp: MDP, problem: Problem, *given: Any, **options: Any) -> None:
         world = Simulator(mdp, problem)
         self.mdp, self.p, self.mean_rewards = mdp, world.p, world.mean_rewards
-        self.pays = np.zeros(len(self.p))  # what each entry pays in the mean
+        self.pays = np.zeros(len(self.p))  # the mean reward of each entry
         if self.mean_rewards is not None:
             self.pays[world.position] = mdp.rewards.by_entry(mdp.table)
         self.V = mdp.optimal().values
@@ -113,7 +113,7 @@ class Witness(CertifiedUCFH):
 
 @dataclass
 class Seen:
-    """What came of some runs: how many broke each claim, and their episodes."""
+    """Numbers of runs that broke each claim, and their episodes."""
 
     runs: int
     broken: Counter[str]
@@ -125,7 +125,7 @@ class Seen:
         return float(stats.beta.ppf(0.999, k + 1, self.runs - k)) if k < self.runs else 1.0
 
     def refutes(self, name: str, share: float) -> bool:
-        """Whether the claim was broken too often for its share of delta."""
+        """Return whether the claim was broken too often for its share of delta."""
         return bool(stats.binom.sf(self.broken[name] - 1, self.runs, min(1.0, share)) < SURE)
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ def noisy() -> MDP:
 
 
 def on_the_way() -> MDP:
-    """What is paid depends on the next state, of which a row has two or three out of four."""
+    """Rewards that depend on the next state; two or three of four states can follow a row."""
     rng = np.random.default_rng(6)
     p = rng.dirichlet(np.ones(4), (4, 2)) * (rng.random((4, 2, 4)) < 0.6)
     p[..., 0] += 0.2
@@ -275,7 +275,7 @@ EXTREME: dict[str, tuple[tuple[MDP, Problem], dict[str, Any]]] = {
 
 
 def shares(best: KnownStateBounds, delta: float) -> dict[str, float]:
-    """What each claim may cost: its own part of delta, and those of the parts that it rests on."""
+    """Return the share of delta of each claim: its own, and those of the parts it rests on."""
     unknown = best.problem.rewards is None
     total = SHARES | (REWARD_SHARES if unknown else {})
     used = {x: y for x, y in total.items() if x in best.costs}
@@ -304,7 +304,7 @@ def extreme(name: str, runs: int, delta: float) -> Seen:
 
 
 def allowed(name: str, delta: float) -> dict[str, float]:
-    """What may be broken in them."""
+    """Return the shares of runs that may break each claim."""
     (_, problem), options = EXTREME[name]
     return shares(KnownStateBounds(problem, delta, options.get("without", ())), delta)
 
@@ -383,10 +383,6 @@ def without_excess_of_patterns(patch: pytest.MonkeyPatch) -> None:
 def without_other_rewards(patch: pytest.MonkeyPatch) -> None:
     """As if nothing could be paid but what was."""
     patch.setattr(ucfh.confidence.known_states, "REWARDS", NOTHING)
-
-
-def without_regret(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ucfh.confidence.known_states, "portfolio_regret", lambda n: 0.0 * np.asarray(n))
 
 
 def without_union(patch: pytest.MonkeyPatch) -> None:

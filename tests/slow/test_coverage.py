@@ -1,7 +1,7 @@
-"""How often a confidence set ever excludes the truth, with somebody who stops when it does.
+"""Rates at which confidence sets ever exclude the truth, under optional stopping.
 
 Two thousand rows with the same law are drawn from side by side, and each is looked at after every
-draw (at first; then after every 2 % more). A set that holds at all times excludes the truth in at
+draw (at first; then after every 2% more). A set that holds at all times excludes the truth in at
 most a share delta of the rows, ever; one that holds at doublings, at its doublings. The same
 for the martingales that the best certificate rests on, each on its own. Sets that are known to be
 wrong are tried too, and have to be found out.
@@ -40,7 +40,7 @@ LEVELS = (0.5, 0.1, 0.02)
 
 
 def refuted(missed: int, share: float) -> bool:
-    """Whether so many misses are too many."""
+    """Return whether so many misses are too many."""
     return bool(stats.binom.sf(missed - 1, ROWS, share) < SURE)
 
 
@@ -131,7 +131,7 @@ def test_sets_that_hold_at_doublings(kind: str, law: str) -> None:
 
 
 def test_a_set_for_one_n_does_not_hold_always() -> None:
-    """The KL set, right at any one n, is found out by somebody who waits."""
+    """The KL set, right at any one n, fails under optional stopping."""
     missed = ever_missed("kl", LAWS["coin"], 0.1, times())
     at_one = ever_missed("kl", LAWS["coin"], 0.1, [1000])
     print(f"kl without doublings: {missed / ROWS:.3f}, at n = 1000 {at_one / ROWS:.3f}, of 0.1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from helpers.damaging import fuzz
+from support.damaging import fuzz
 
 STORES = 800
 

@@ -6,18 +6,14 @@ has all of delta; broken versions have to be seen; and what it costs to have man
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
-import helpers.overlapping as overlapping
-from helpers.open_worlds import PARTS, alone, count_broken, dense, fewer, no_price, refuted
-from helpers.overlapping import (
+import support.concurrent_episodes as overlapping
+from support.concurrent_episodes import (
     Delays,
     FlightCase,
     InFlight,
@@ -29,6 +25,19 @@ from helpers.overlapping import (
     to_state,
     unpaid,
     with_silence,
+)
+from support.unknown_states import (
+    PARTS,
+    Break,
+    alone,
+    check_certificates,
+    check_part,
+    check_power,
+    count_broken,
+    dense,
+    fewer,
+    no_price,
+    refuted,
 )
 from ucfh import MDP, make
 from ucfh._utils.defaults import ALPHA
@@ -79,24 +88,8 @@ def test_certificates_hold_in_flight(name: str) -> None:
     case = CASES[name]
     episodes = max(EPISODES, 8 * case.places // case.mdp.horizon)
     for delta in (0.5, 0.1):
-        broken: Counter[str] = Counter()
-        bad = returned = lost = waiting = 0
-        for seed in range(RUNS):
-            run = InFlight(case, delta, seed).run(episodes)
-            lost += int(run.task.experience.lost.sum())
-            waiting += len(run.task.delayed.uncounted)
-            broken.update(run.broken)
-            broken["any"] += bool(run.broken)
-            returned += run.returned is not None
-            bad += run.returned is not None and run.returned > case.epsilon + 1e-9
-        most = float(stats.beta.ppf(0.999, broken["any"] + 1, RUNS - broken["any"]))
-        print(
-            f"{name}, delta {delta}, {case.places} open, {RUNS} runs with {lost / RUNS:.0f} lost "
-            f"and {waiting / RUNS:.0f} waiting at the end: broken {dict(broken)} (at most "
-            f"{most:.3f} with confidence 0.999), returned {returned}, worse than epsilon {bad}"
-        )
-        assert most <= delta, (name, delta, broken)
-        assert bad <= stats.binom.ppf(0.999, RUNS, delta), (name, delta, bad)
+        seen = (InFlight(case, delta, seed).run(episodes) for seed in range(RUNS))
+        check_certificates(name, delta, case.epsilon, seen)
 
 
 # -- each part alone, with all of delta ------------------------------------------------------------
@@ -124,11 +117,7 @@ WORLDS = {
 @pytest.mark.parametrize("part", [part for part in PARTS if part != "scores"])
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares, claims = PARTS[part]
-    alone(monkeypatch, *shares)
-    broken = count_broken(flown(WORLDS[world], 0.5, 200), claims, 40)
-    print(f"{part} alone, {world}: {broken} of 40 broken at delta 0.5")
-    assert not refuted(broken, 40, 0.5)
+    check_part(monkeypatch, part, flown(WORLDS[world], 0.5, 200), 40)
 
 
 @pytest.mark.parametrize("part", ["above", "ladder", "below"])
@@ -150,8 +139,8 @@ def looks_ahead(rng: np.random.Generator, first: int, episodes: int, goal: float
     """Scores of episodes that all begin first, and are then ended from the last to the first.
 
     The frozen policy tosses a coin at its second step, for 1 or 0; to leave it is worth 1/2, what
-    the coin is. Somebody knows what came of later episodes, and tosses until bets of all that one
-    has on some of those in a row have won; then every earlier episode leaves.
+    the coin is. An adversary knows the outcomes of later episodes, and tosses until all-in bets on
+    consecutive ones have won; then every earlier episode leaves.
     """
     scores, kept, mine = FrozenPolicyScores(), *np.zeros((2, 2, 2), np.int64)
     mine[1] = first
@@ -185,7 +174,7 @@ def score_too_much(best: UnknownStateBounds, first: int, runs: int, episodes: in
 
 @pytest.mark.parametrize("first", [GAMBLE, LEAVE])
 def test_scores_keep_their_share(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever knows later scores cannot win on every prefix, unless leaving always counts."""
+    """Knowing later scores is no advantage on every prefix, unless leaving always counts."""
     alone(monkeypatch, "scores")
     best = UnknownStateBounds(2, 0.5)
     right = score_too_much(best, first, 60, 400)
@@ -215,7 +204,7 @@ def as_they_arrive(patch: pytest.MonkeyPatch) -> None:
 
 
 def ahead_without_the_open(patch: pytest.MonkeyPatch) -> None:
-    """What is told ahead counts, and what is yet to come does not."""
+    """Outcomes reported ahead of open ones count, and the open ones do not."""
 
     def ahead(self: DelayedOutcomes, data: SparseCounts) -> SparseCounts | None:
         told = [step for step in self.uncounted if step.known]
@@ -241,7 +230,7 @@ def places_as_told(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_at_random(patch: pytest.MonkeyPatch) -> None:
-    """What is lost is left out."""
+    """Leave lost outcomes out."""
     patch.setattr(SparseCounts, "_lose", lambda *_: None)
 
 
@@ -294,7 +283,6 @@ BAD_LOST = replace(LATE_FAILURES, delays=Delays(5.0, 0.6, unpaid))
 RARE = FlightCase(rarely(0.05), 1e-9, 50, Delays(200.0, 0.0, to_state(1)), told={"segments": [1]})
 EAGER = FlightCase(CROWD, 1e-9, 600, Delays(1e4, 0.0, unpaid))
 SAFE = FlightCase(bandit(0.9), 1e-9, 1, Delays(1.0, 0.0, unpaid))
-Break = Callable[[pytest.MonkeyPatch], None]
 BROKEN: dict[str, tuple[Break, tuple[str, ...], FlightCase, set[str], int]] = {
     "as they arrive, from below": (as_they_arrive, ("below",), LATE_FAILURES, {"below"}, 300),
     "as they arrive, from above": (as_they_arrive, ("above",), LATE_SUCCESSES, {"above"}, 300),
@@ -312,12 +300,7 @@ def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
     break_it, shares, case, claims, episodes = BROKEN[name]
     alone(monkeypatch, *shares)
-    right = count_broken(flown(case, 0.1, episodes), claims, 40)
-    break_it(monkeypatch)
-    wrong = count_broken(flown(case, 0.1, episodes), claims, 40)
-    print(f"{name}: {wrong} of 40 broken at delta 0.1, {right} if it is right")
-    assert not refuted(right, 40, 0.1)
-    assert refuted(wrong, 40, 0.1)
+    check_power(monkeypatch, break_it, flown(case, 0.1, episodes), claims, 40, 0.1)
 
 
 # -- the audit -------------------------------------------------------------------------------------

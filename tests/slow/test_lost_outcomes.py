@@ -6,32 +6,83 @@ one. The last tests break the bounds, each in one way, and have to be seen.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from helpers.losing import Losing
-from helpers.open_worlds import (
+from support.unknown_states import (
     PARTS,
+    Break,
     Onlooker,
     OpenCase,
     alone,
-    count_broken,
+    check_certificates,
+    check_part,
+    check_power,
     dense,
     exam,
     fewer,
     rare,
-    refuted,
     watched,
 )
 from ucfh import MDP, make
+from ucfh._utils.arrays import Bools
 from ucfh.confidence.unknown_states import UnknownStateBounds
-from ucfh.sparse_counts import SparseCounts
+from ucfh.envs.environment import RunOutput
+from ucfh.envs.simulated import SteppedMDP
+from ucfh.sparse_counts import LOST, SparseCounts, Steps
+
+
+def lose(steps: Steps, gone: Bools, unpaid: Bools | bool = False) -> Steps:
+    """Steps with the outcomes lost where gone (n,); their episodes are not seen any further.
+
+    ``unpaid`` (n,): whether it is not known what was paid, either.
+    """
+    episode, at = np.cumsum(steps.t == 0), np.arange(len(steps))
+    begins = np.flatnonzero(steps.t == 0)
+    before = np.append(0, np.cumsum(gone))
+    left = before[at] == before[begins][episode - 1]  # nothing was lost earlier in its episode
+    reward = np.where(gone & unpaid, np.nan, steps.reward)
+    following = np.where(gone, LOST, steps.following)
+    return Steps(
+        steps.t[left], steps.state[left], steps.action[left], reward[left], following[left],
+        steps.starts,
+    )  # fmt: skip
+
+
+class Losing(SteppedMDP):
+    """Outcomes are lost with a chance that depends on them.
+
+    Args:
+        mdp: the world.
+        seed: of all draws.
+        share: how often bad outcomes are lost, after which less can be earned than before.
+        others: how often all others are.
+        unpaid: how often a loss takes with it what was paid.
+
+    """
+
+    def __init__(
+        self, mdp: MDP, seed: int, share: float, others: float = 0.0, unpaid: float = 0.5
+    ) -> None:
+        super().__init__(mdp, seed)
+        self.share, self.others, self.unpaid = share, others, unpaid
+        self.V = mdp.optimal().values
+
+    def run(
+        self, experience: SparseCounts, actions: Sequence[Sequence[int]], episodes: int
+    ) -> RunOutput:
+        """Run episodes; some outcomes are lost."""
+        ran = super().run(experience, actions, episodes)
+        steps, n = ran.steps, len(ran.steps)
+        of = np.array([0, *(int(str(label)) for label in self.labels[1:])])
+        ahead = np.where(steps.following > 0, self.V[steps.t + 1, of[steps.following]], 0.0)
+        bad = steps.reward + ahead < self.V[steps.t, of[steps.state]] - 1e-9
+        gone = self.rng.random(n) < np.where(bad, self.share, self.others)
+        return RunOutput(lose(steps, gone, self.rng.random(n) < self.unpaid), ran.episodes)
 
 
 def losing(mdp: MDP, epsilon: float, share: float, *, others: float = 0.0, unpaid: float = 0.5,
@@ -58,22 +109,9 @@ def test_certificates_hold_whatever_is_lost(name: str) -> None:
     """Any violation in at most delta of the runs, and no returned policy is bad."""
     case, runs = CASES[name], 100
     for delta in (0.5, 0.1):
-        broken: Counter[str] = Counter()
-        bad = lost = 0
-        for seed in range(runs):
-            onlooker = Onlooker(case, delta, seed).run(400)
-            lost += int(onlooker.agent.experience.lost.sum())
-            broken.update(onlooker.broken)
-            broken["any"] += bool(onlooker.broken)
-            bad += onlooker.returned is not None and onlooker.returned > case.epsilon + 1e-9
-        most = float(stats.beta.ppf(0.999, broken["any"] + 1, runs - broken["any"]))
-        print(
-            f"{name}, delta {delta}, {runs} runs with {lost / runs:.0f} losses: broken "
-            f"{dict(broken)} (at most {most:.3f} with confidence 0.999), worse than epsilon {bad}"
-        )
-        assert lost > runs
-        assert most <= delta, (name, delta, broken)
-        assert bad <= stats.binom.ppf(0.999, runs, delta), (name, delta, bad)
+        seen = [Onlooker(case, delta, seed).run(400) for seed in range(runs)]
+        check_certificates(name, delta, case.epsilon, seen)
+        assert sum(int(x.agent.experience.lost.sum()) for x in seen) > runs
 
 
 # -- each part alone, with all of delta, and broken versions of it -------------------------------
@@ -101,11 +139,7 @@ WORLDS = {"coins": BAD_COINS, "coupons": BAD_COUPONS, "rare": RARE, "arms": GOOD
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares, claims = PARTS[part]
-    alone(monkeypatch, *shares)
-    broken = count_broken(watched(WORLDS[world], 0.5, 200), claims, 40)
-    print(f"{part} alone, {world}: {broken} of 40 broken at delta 0.5")
-    assert not refuted(broken, 40, 0.5)
+    check_part(monkeypatch, part, watched(WORLDS[world], 0.5, 200), 40)
 
 
 def left_out(patch: pytest.MonkeyPatch) -> None:
@@ -152,7 +186,6 @@ def balls_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(UnknownStateBounds, "update", take)
 
 
-Break = Callable[[pytest.MonkeyPatch], None]
 BROKEN: dict[str, tuple[Break, tuple[str, ...], OpenCase, set[str], int]] = {
     "lost at random, from below": (left_out, ("below",), BAD_COINS, {"below"}, 400),
     "lost at random, from above": (left_out, ("above",), GOOD_ARMS, {"above"}, 400),
@@ -174,9 +207,4 @@ def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
     break_it, shares, case, claims, episodes = BROKEN[name]
     alone(monkeypatch, *shares)
-    right = count_broken(watched(case, 0.1, episodes), claims, 50)
-    break_it(monkeypatch)
-    wrong = count_broken(watched(case, 0.1, episodes), claims, 50)
-    print(f"{name}: {wrong} of 50 broken at delta 0.1, {right} if it is right")
-    assert not refuted(right, 50, 0.1)
-    assert refuted(wrong, 50, 0.1)
+    check_power(monkeypatch, break_it, watched(case, 0.1, episodes), claims, 50, 0.1)

@@ -7,27 +7,26 @@ The last tests break the bounds on purpose, each in one way, and have to be seen
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import ucfh.confidence.unknown_states as open_bounds
-from helpers.open_worlds import (
+from support.unknown_states import (
     CASES,
     PARTS,
+    Break,
     Onlooker,
     OpenCase,
     alone,
-    count_broken,
+    check_certificates,
+    check_part,
+    check_power,
     dense,
     fewer,
     jackpot,
     no_price,
-    refuted,
     watched,
 )
 from ucfh import MDP, make
@@ -45,22 +44,8 @@ def test_certificates_of_an_open_world_hold(name: str) -> None:
     """Any violation in at most delta of the runs, and no returned policy is bad."""
     case = CASES[name]
     for delta in (0.5, 0.1):
-        broken: Counter[str] = Counter()
-        bad = returned = 0
-        for seed in range(RUNS):
-            onlooker = Onlooker(case, delta, seed).run(EPISODES)
-            broken.update(onlooker.broken)
-            broken["any"] += bool(onlooker.broken)
-            if onlooker.returned is not None:
-                returned += 1
-                bad += onlooker.returned > case.epsilon + 1e-9
-        most = float(stats.beta.ppf(0.999, broken["any"] + 1, RUNS - broken["any"]))
-        print(
-            f"{name}, delta {delta}, {RUNS} runs: broken {dict(broken)} (at most {most:.3f} with "
-            f"confidence 0.999), returned {returned}, worse than epsilon {bad}"
-        )
-        assert most <= delta, (name, delta, broken)
-        assert bad <= stats.binom.ppf(0.999, RUNS, delta), (name, delta, bad)
+        seen = (Onlooker(case, delta, seed).run(EPISODES) for seed in range(RUNS))
+        check_certificates(name, delta, case.epsilon, seen)
 
 
 # -- each part alone, with all of delta, and broken versions of it -------------------------------
@@ -86,11 +71,7 @@ WORLDS = {"bandit": BANDIT, "coins": COINS, "many": MANY, "coupons": COUPONS}
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_part_keeps_its_share(part: str, world: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shares, claims = PARTS[part]
-    alone(monkeypatch, *shares)
-    broken = count_broken(watched(WORLDS[world], 0.5, 300), claims, 60)
-    print(f"{part} alone, {world}: {broken} of 60 broken at delta 0.5")
-    assert not refuted(broken, 60, 0.5)
+    check_part(monkeypatch, part, watched(WORLDS[world], 0.5, 300), 60)
 
 
 # -- broken versions -----------------------------------------------------------------------------
@@ -190,7 +171,6 @@ def end_is_worth_something(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(UnknownStateBounds, "__init__", init)
 
 
-Break = Callable[[pytest.MonkeyPatch], None]
 BROKEN: dict[str, tuple[Break, tuple[str, ...], OpenCase, set[str], int]] = {
     "no atom": (no_atom, ("above",), HIDDEN, {"above"}, 100),
     "no price": (no_price, ("missing",), CROWD, {"missing"}, 800),
@@ -209,21 +189,11 @@ def test_what_is_broken_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """At delta .1, all of it for the part: the right one keeps to it, the broken one does not."""
     break_it, shares, case, claims, episodes = BROKEN[name]
     alone(monkeypatch, *shares)
-    right = count_broken(watched(case, 0.1, episodes), claims, 100)
-    break_it(monkeypatch)
-    wrong = count_broken(watched(case, 0.1, episodes), claims, 100)
-    print(f"{name}: {wrong} of 100 broken at delta 0.1, {right} if it is right")
-    assert not refuted(right, 100, 0.1)
-    assert refuted(wrong, 100, 0.1)
+    check_power(monkeypatch, break_it, watched(case, 0.1, episodes), claims, 100, 0.1)
 
 
 def test_bets_without_their_regret_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a world with a single event nothing else is paid for: delta is 1/2 for that alone."""
     alone(monkeypatch, "above")
     no_price(monkeypatch)
-    right = count_broken(watched(SINGLE, 0.5, 1000), {"above"}, 200)
-    no_regret(monkeypatch)
-    wrong = count_broken(watched(SINGLE, 0.5, 1000), {"above"}, 200)
-    print(f"no regret: {wrong} of 200 broken at delta 0.5, {right} if it is right")
-    assert not refuted(right, 200, 0.5)
-    assert refuted(wrong, 200, 0.5)
+    check_power(monkeypatch, no_regret, watched(SINGLE, 0.5, 1000), {"above"}, 200, 0.5)

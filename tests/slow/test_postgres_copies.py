@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import ucfh
-from helpers.near_service import near_service
-from helpers.paths import DOCS
-from helpers.postgres import QUICK, Server
+from support.services import near_service
+from support.settings import DOCS
+from support.stores import QUICK, Server
 
 PAGE = (DOCS / "howto" / "operate.md").read_text()
 

@@ -1,7 +1,7 @@
 """The power fails at random moments: what was acknowledged is there, and the store can be opened.
 
-Imitated: see `helpers.power`. What was synchronised with the disk is there, the rest as chance has
-it. A store that does not synchronise what it commits must be found out.
+Simulated: see `slow._power`. Synchronized writes are there, of others a random part. A store that
+does not synchronize its commits must be found out.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from random import Random
 import pytest
 
 import ucfh
-from helpers.crashing import DECLARED, faults_of
-from helpers.power import Change, Disk, compiled, traced
+from slow._power import Change, Disk, compiled, traced
+from support.crashing import DECLARED, faults_of
 
 CUTS, AMID, CHECKED = 400, 100, 25
 WORK = """
 import sys
-from helpers.crashing import Client
+from support.crashing import Client
 
 folder, synchronous = sys.argv[1:]
 for _ in range(3):
@@ -33,7 +33,7 @@ for _ in range(3):
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What traces changes of files."""
+    """The library that traces changes of files."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("needs a C compiler, to trace what is written: there is no cc, nor gcc")
@@ -43,7 +43,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cut_often(
     trace: list[Change], folder: Path, draw: Random, check: bool
 ) -> tuple[list[str], int, int]:
-    """What is wrong after power cuts, how many there were, and how many amid a checkpoint."""
+    """Return faults after power cuts, the number of cuts, and the number amid a checkpoint."""
     folder.mkdir()
     store, ledger, disk = folder / "store.db", folder / "worker0.jsonl", Disk()
     direct = [i for i, change in enumerate(trace) if change.name == store.name]
@@ -66,7 +66,7 @@ def cut_often(
                 (folder / name).write_bytes(data)
         amid += store.name in disk.names and disk.doubtful[disk.names[store.name]] != []
         try:
-            # whoever has opened it once, opens it again without declaring anything
+            # a client that has opened it once opens it again without declaring anything
             declared = {} if ledger.exists() and ledger.stat().st_size else DECLARED
             with ucfh.open_task(store, planning="off", **declared) as task:
                 found = task.check() if check and cuts % CHECKED == 0 else []

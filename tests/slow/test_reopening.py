@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.reopening import trial
+from support.reopening import trial
 
 RUNS = 20
 

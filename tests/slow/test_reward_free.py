@@ -71,7 +71,7 @@ def explored(name: str, seed: int, scale: float) -> tuple[MDP, RewardFree]:
 
 
 def loss_of(mdp: MDP, agent: RewardFree, rewards: Floats) -> float:
-    """How much the agent's plan for these rewards (H, S, A) loses."""
+    """Return the loss of the agent's plan for these rewards (H, S, A)."""
     truth = MDP(mdp.table.dense(mdp.p), rewards, H)
     plan = agent.plan_for(rewards)
     return truth.at_start(truth.optimal().values) - truth.value(plan.policy)
@@ -96,7 +96,7 @@ def losses(name: str, seed: int, scale: float) -> tuple[float, float]:
 
 
 def rejected(failed: int, runs: int) -> bool:
-    """Whether this many failures speak against a probability of at most delta."""
+    """Return whether this many failures speak against a probability of at most delta."""
     return bool(stats.binom.sf(failed - 1, runs, DELTA) < 1e-3)
 
 

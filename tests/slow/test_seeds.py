@@ -1,7 +1,7 @@
 """Seeds added until differences are significant: how often equal agents are told apart.
 
 If no agent differs, a comparison that looks several times, and corrects for that, claims a
-difference in at most 5 % of all cases. One that does not correct claims too many, and is found out
+difference in at most 5% of all cases. One that does not correct claims too many, and is found out
 by the same cases.
 """
 
@@ -18,9 +18,9 @@ SEEDS = 100
 
 
 def claims(agents: int, shift: float, seed: int, corrected: bool = True) -> tuple[bool, int]:
-    """Whether two agents were told apart, and with how many seeds it ended.
+    """Return whether two agents were told apart, and the number of seeds.
 
-    The last agent is worse by ``shift``. Without correction, every look has all of the 5 %.
+    The last agent is worse by ``shift``. Without correction, every look has all of the 5%.
     """
     rng = np.random.default_rng(seed)
     world = rng.normal(size=SEEDS)
@@ -39,7 +39,7 @@ def claims(agents: int, shift: float, seed: int, corrected: bool = True) -> tupl
 @pytest.mark.parametrize("agents", [2, 5])
 def test_equal_agents_are_rarely_told_apart(agents: int) -> None:
     false = sum(claims(agents, 0.0, k)[0] for k in range(TRIALS))
-    # exceeded with probability 1e-4 at most, if each case has one of 5 %
+    # exceeded with probability 1e-4 at most, if each case has one of 5%
     limit = stats.binom.isf(1e-4, TRIALS, 1 - LEVEL)
     assert false <= limit
     # and the test can fail: without the correction for looks, agents are told apart too often

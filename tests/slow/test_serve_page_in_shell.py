@@ -8,9 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from helpers.curl_commands import check_page
-from helpers.near_service import near_service
-from helpers.paths import DOCS
+from support.services import check_page, near_service
+from support.settings import DOCS
 from ucfh.server.tokens import WRITE, TokenFile
 
 PAGE = (DOCS / "howto" / "serve.md").read_text()

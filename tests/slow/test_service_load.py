@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 import ucfh
-from helpers.asgi import DECLARED
+from support.services import DECLARED
 
 WORKERS, SECONDS, KILLS = 12, 30.0, 5
 

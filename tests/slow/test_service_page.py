@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from helpers.paths import DOCS
+from support.settings import DOCS
 
 PAGE = DOCS / "tutorials" / "service.md"
 SHORT = ["--students", "300", "--seed", "3"]
 
 
 def serve(folder: Path, *options: str) -> dict[str, str]:
-    """What a short run prints, by the names of its lines."""
+    """Return the lines that a short run prints, by name."""
     script = [sys.executable, str(PAGE.with_suffix(".py")), *SHORT, *options]
     done = subprocess.run(script, cwd=folder, capture_output=True, text=True, check=True)
     assert done.stderr == ""

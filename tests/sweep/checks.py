@@ -1,4 +1,4 @@
-"""What a certificate claims, held against the truth, and what happened in one run of the sweep."""
+"""Claims of a certificate against the truth, and the result of one run of the sweep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which names of public signatures the sweep draws, and why it leaves out the others.
 
 A name that is neither drawn nor listed here with a reason fails `test_sweep.py`: a new option joins
-the sweep, or somebody says why it cannot make a certificate wrong.
+the sweep, or a reason is given why it cannot make a certificate wrong.
 """
 
 from __future__ import annotations

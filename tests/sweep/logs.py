@@ -54,7 +54,7 @@ class LossRule:
         case.note("rewards of missing outcomes", self.known)
 
     def loses(self, s: int, a: int, reward: float, following: int) -> bool:
-        """Whether an outcome is missing."""
+        """Return whether an outcome is missing."""
         hit = {
             "bad": reward < self.middle,
             "good": reward >= self.middle,
@@ -154,7 +154,7 @@ class Episodes:
 
 
 class Names:
-    """How states and actions are written, and found again in what was read."""
+    """Labels of states and actions in files, and their numbers in a log."""
 
     def __init__(self, case: Case, form: str) -> None:
         m, self.rng = case.model, case.rng
@@ -283,7 +283,7 @@ class LogEntry:
         self.check = Checker(model, self.epsilon, result)
 
     def _problem(self) -> Any:
-        """What is known of the task, as a `ucfh.Problem`."""
+        """Return the known part of the task as a `ucfh.Problem`."""
         case = self.case
         known = Case(case.model, case.rng, case.states, case.actions)
         declare(known, PROBLEM)

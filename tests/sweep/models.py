@@ -165,7 +165,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an entry point can represent.
+    """Features that an entry point can represent.
 
     Attributes:
         unit: rewards must be in [0, 1]. noise: kinds of reward noise.

@@ -391,7 +391,7 @@ def blank_reward(case: Case) -> tuple[Any, str]:
 
 
 def strict(case: Case) -> tuple[Any, str]:
-    """Where nothing is wrong with the log; an early end of its last episode is."""
+    """Draw it where the log has no fault; an early end of its last episode is one."""
     whole = case.labels["steps after the horizon"] == "0"
     value = {case.labels["faults"], case.labels["dropouts"]} == {"none"} and whole and case.coin()
     return value, str(value)

@@ -106,7 +106,7 @@ def run_all(runs: dict[str, int], workers: int) -> tuple[list[Result], list[Case
 
 
 class Cell(NamedTuple):
-    """How often something went wrong in one cell.
+    """Number of failures in one cell.
 
     Attributes:
         entry, option, value, delta: the cell; option and value are "" for the whole entry point.
@@ -127,7 +127,7 @@ class Cell(NamedTuple):
     errors: int
 
     def rates(self) -> Iterator[tuple[str, int, float]]:
-        """What is counted, how often it was seen, and its limit."""
+        """Return the counted event, its share, and its limit."""
         yield "violations", self.violations, self.delta
         yield "behavior", self.behavior, self.delta
         yield "refuted", self.refuted, min(1.0, self.delta + ALPHA)

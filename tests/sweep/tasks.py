@@ -311,7 +311,7 @@ class TaskEntry:
         return max(m.choices(s), key=lambda a: float(q[a]))
 
     def _is_erased(self, x: Open) -> bool:
-        """Whether an outcome is contradicted, for its return being low, or high."""
+        """Return whether an outcome is contradicted because its return is low, or high."""
         m = self.case.model
         if not self.erases or x.taken is None or m.high == m.low:
             return False
@@ -392,7 +392,7 @@ class TaskEntry:
         return policy_by_asking(case.model, act)
 
     def page(self, status: Any) -> None:
-        """What the dashboard shows is the status and the newest plan."""
+        """Check that the dashboard shows the status and the newest plan."""
         self._page(self.task.view(), status)
 
     def _page(self, view: dict[str, Any], status: Any) -> None:

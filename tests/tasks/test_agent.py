@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.overlapping import Delays, FlightCase, InFlight, unpaid
-from helpers.random_events import RandomEvents
 from oracles.open_world import assert_same
+from support.concurrent_episodes import Delays, FlightCase, InFlight, unpaid
+from support.tasks import RandomEvents
 from ucfh import make
 from ucfh._kernels import balls
 from ucfh.sparse_counts import ARRAYS, END, LOST

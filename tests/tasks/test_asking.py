@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores
+from support.stores import Clock, Stores
 from ucfh.tasks.records import StoredPolicy
 from ucfh.tasks.task import Task
 

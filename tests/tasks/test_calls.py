@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores
+from support.stores import Clock, Stores
 from ucfh.tasks.protocol import LateAnswer
 from ucfh.tasks.task import Task
 

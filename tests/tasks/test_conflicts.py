@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.random_events import RandomEvents
-from helpers.stores import Stores, files
+from support.stores import Stores, files
+from support.tasks import RandomEvents
 from ucfh.sparse_counts import ARRAYS
 from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.records import OutcomeRecord

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.command_line import run
-from helpers.damaging import examine, fuzz, sound_store
+from support.command_line import run
+from support.damaging import examine, fuzz, sound_store
 from ucfh.tasks.sql_reading import with_checksum, without_checksum
 
 pytestmark = pytest.mark.slow

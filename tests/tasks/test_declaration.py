@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ucfh
-from helpers.stores import Stores
+from support.stores import Stores
 from ucfh.tasks.config import Declaration
 from ucfh.tasks.labels import canonical, label_of, name_in_log
 

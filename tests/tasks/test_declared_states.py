@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.stores import Stores, files
+from support.stores import Stores, files
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.sparse_counts import SparseCounts
 from ucfh.tasks import planner as planning

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.counted import Counts, by_name, of_log, of_task
-from helpers.stores import Stores
+from support.stores import Stores
+from support.tasks import Counts, by_name, of_log, of_task
 from ucfh.tasks.task import Task
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 4, "epsilon": 0.5, "planning": "off"}

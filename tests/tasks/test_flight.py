@@ -14,9 +14,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import ucfh.confidence.unknown_states as open_bounds
-from helpers.random_events import RandomEvents
 from oracles.lost import SlowOpen
 from oracles.open_world import SlowExperience, assert_same
+from support.tasks import RandomEvents
 from ucfh._kernels import balls
 from ucfh._kernels.mixtures import pattern_excess
 from ucfh.auditing.steps import AuditSteps, PreviousStep

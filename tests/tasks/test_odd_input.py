@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores
+from support.stores import Clock, Stores
 from ucfh.tasks import file_lock, postgres_schema
 from ucfh.tasks.postgres_schema import is_address
 from ucfh.tasks.task import Task

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores, files
+from support.stores import Clock, Stores, files
 from ucfh.tasks import planner as planning
 from ucfh.tasks.agent import TaskAgent
 from ucfh.tasks.config import Declaration

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ucfh
-from helpers.command_line import fails, run
-from helpers.postgres import QUICK, Proxy, Server
+from support.command_line import fails, run
+from support.stores import QUICK, Proxy, Server
 from ucfh.cli.printing import NOT_CERTIFIED
 from ucfh.tasks import postgres_schema
 from ucfh.tasks.postgres import PostgresStore

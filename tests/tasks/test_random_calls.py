@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores
 from oracles.asking import Answer, ObviousTask, answer_of
+from support.stores import Clock, Stores
 from ucfh.tasks.records import StoredPolicy
 from ucfh.tasks.task import Task
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.stores import Clock, Stores
+from support.stores import Clock, Stores
 from ucfh.tasks.task import Task
 
 

@@ -1,6 +1,6 @@
 """A store that is opened several times in one process keeps SQLite's locks, and all its data.
 
-The programs of `helpers.reopening` run at full length in `tests/slow/test_reopening.py`.
+The programs of `support.reopening` run at full length in `tests/slow/test_reopening.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.reopening import trial
+from support.reopening import trial
 from ucfh.tasks import file_lock
 
 SHOP: dict[str, Any] = {"actions": ["a", "b"], "horizon": 3, "epsilon": 0.5, "planning": "off"}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.command_line import run
-from helpers.random_events import RandomEvents
-from helpers.stores import Stores, files
+from support.command_line import run
+from support.stores import Stores, files
+from support.tasks import RandomEvents
 from ucfh.tasks.delayed_outcomes import DelayedOutcomes
 from ucfh.tasks.task import Task
 

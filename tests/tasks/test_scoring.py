@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.overlapping import leaving_whoever_chose
-from helpers.random_events import RandomEvents
 from oracles.in_flight import wealth
+from support.concurrent_episodes import leaving_whoever_chose
+from support.tasks import RandomEvents
 from ucfh.algorithms.exploration import GapExploration
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.sparse_counts import END, SparseCounts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ucfh
-from helpers.stores import files
+from support.stores import files
 from ucfh.tasks import config
 from ucfh.tasks.agent import TaskAgent
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ucfh
-from helpers.stores import Clock, Stores
+from support.stores import Clock, Stores
 from ucfh.tasks.errors import Conflict, ErrorRecord, TaskError
 from ucfh.tasks.opening import open_store
 from ucfh.tasks.records import (

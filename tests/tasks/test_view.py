@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.stores import Stores
+from support.stores import Stores
 from ucfh import __version__
 from ucfh.tasks.planner import changes
 from ucfh.tasks.records import StoredPolicy

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ucfh
-from helpers.counted import of_task
-from helpers.stores import Stores, files
+from support.stores import Stores, files
+from support.tasks import of_task
 from ucfh.logs.assumptions import REPLACED
 from ucfh.tasks.task import Task
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.lengths import many
 from oracles import slow_floor as slow
+from support.settings import many
 from ucfh import (
     MDP,
     CertifiedUCFH,

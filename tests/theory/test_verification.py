@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from helpers.command_line import run
-from helpers.lengths import many
+from support.command_line import run
+from support.settings import many
 from ucfh import MDP, UCFH, make, simulate, verify
 from ucfh.theory import verification
 from ucfh.theory.verification import ClaimCheck, refuted

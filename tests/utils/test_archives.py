@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import UCFH, make, simulate
 from ucfh._utils import memory
 from ucfh.io import read_intervals, read_model, write_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from helpers.model_files import fault
+from support.errors import refusal as fault
 from ucfh import MDP, Problem, make
 from ucfh._utils import memory
 

@@ -17,8 +17,8 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from helpers import works
-from helpers.dask_cluster import cluster
+from support import jobs as works
+from support.dask_cluster import cluster
 from ucfh._utils import parallel
 from ucfh._utils.parallel import do_all
 from ucfh.exceptions import InputError

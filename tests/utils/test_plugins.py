@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.command_line import fails, run
+from support.command_line import fails, run
 from ucfh import MDP, InputError, check_agent, compare, make, make_agent, simulate, write_model
 from ucfh.algorithms.registry import agent_class
 from ucfh.simulation.checker import AgentError
