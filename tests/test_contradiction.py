@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ucfh import MDP, Certificate, make, simulate
-from ucfh._kernels import balls, l1
-from ucfh._kernels.groups import Planned
+from ucfh._kernels import kl_ball, l1
+from ucfh._kernels.types import PlanArrays
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import BINS, GapExploration
 from ucfh.certificate import contradiction
@@ -163,7 +163,7 @@ def test_where_bounds_cross() -> None:
 
 def nearly_tied(H: int) -> tuple[MDP, Counts]:
     """Two actions that pay the same but for less than rounding may make; the second pays more."""
-    r = np.array([[0.5, 0.5 + 0.9 * balls.TIE * H]])
+    r = np.array([[0.5, 0.5 + 0.9 * kl_ball.TIE * H]])
     mdp = MDP(np.ones((1, 2, 1)), r, H)
     return mdp, Counts.zero(mdp.problem)
 
@@ -179,13 +179,13 @@ def test_a_robust_value_is_that_of_the_action_taken() -> None:
     assert not policy.any()
     assert lower <= mdp.value(policy) < mdp.at_start(mdp.optimal().values)
     pays = mdp.rewards.pair
-    kernels: list[Any] = [balls.plan, l1.plan]
+    kernels: list[Any] = [kl_ball.plan, l1.plan]
     for kernel in kernels:
-        out = Planned(np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8))
+        out = PlanArrays(np.zeros((H + 1, 1)), np.zeros((H, 1), np.uint8))
         given: Any = (table.arrays, counts.arrays, best.eta_all, pays, np.zeros((1, 0)))
-        kernel(*given, -1.0, balls.TIE * H, out)
+        kernel(*given, -1.0, kl_ball.TIE * H, out)
         assert out.V[0, 0] <= mdp.value(out.policy)
-        kernel(*given, 1.0, balls.TIE * H, out)
+        kernel(*given, 1.0, kl_ball.TIE * H, out)
         assert out.V[0, 0] >= mdp.at_start(mdp.optimal().values)
 
 

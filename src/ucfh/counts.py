@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels.groups import Seen
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh._utils.validation import as_array, as_numbers
 from ucfh.exceptions import InputError, check_type
@@ -88,9 +87,9 @@ class Counts:
         self.most = as_numbers("most", np.zeros(0) if self.most is None else self.most)
 
     @property
-    def arrays(self) -> Seen:
+    def arrays(self) -> CountArrays:
         """The counts, for the kernels."""
-        return Seen(self.successors, self.visits)
+        return CountArrays(self.successors, self.visits)
 
     @classmethod
     def zero(cls, problem: AnyProblem) -> Counts:

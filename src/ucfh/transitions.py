@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucfh._kernels.groups import Layout
+from ucfh._kernels.types import Layout
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh._utils.memory import check_memory
 from ucfh.exceptions import InputError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ucfh import MDP, InputError, make, simulate
-from ucfh._kernels import draws as kernels
+from ucfh._kernels import thompson as kernels
 from ucfh.algorithms.psrl import OPSRL, PSRL, PosteriorSampler
 
 DRAWS = 20_000

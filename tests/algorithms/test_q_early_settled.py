@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from ucfh import MDP, Problem, make, simulate
-from ucfh._kernels.advantage import LCB, UCB
+from ucfh._kernels.q_advantage import LCB, UCB
 from ucfh.algorithms.q_early_settled import QEarlySettled
 from ucfh.simulation.environment import Simulator
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracles.certified_cases import Case, cases, random_budgets
 from oracles.open_world import steps_of
 from ucfh import make, simulate
-from ucfh._kernels import balls
+from ucfh._kernels import kl_ball
 from ucfh.algorithms import exploration
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.confidence import value_bounds as module
@@ -24,11 +24,11 @@ from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.confidence.value_bounds import Bounds
 from ucfh.sparse_counts import END, LOST, SparseCounts, Steps
 
-SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
+SEARCHED = kl_ball.CLOSE**2 / 4 + 10 * kl_ball.NEAR_ZERO  # as in test_kl_ball.py
 ALL = ("U", "L", "W", "D", "E", "M", "up", "low", "greedy", "rival", "branch")
 FROM_ABOVE = ("U", "E", "M", "up", "greedy")
 
-weigh = balls.weigh_ball
+weigh = kl_ball.weigh_ball
 
 
 @numba.njit

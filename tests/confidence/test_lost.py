@@ -20,16 +20,16 @@ import ucfh.confidence.unknown_states as open_bounds
 from oracles.lost import SlowOpen, latent_cells, lossy_entropy, lossy_excess, lossy_mixture
 from oracles.open_world import SlowExperience, Step, steps_of
 from support.settings import many
-from ucfh._kernels import balls, evidence
-from ucfh._kernels.evidence import KNOWN
+from ucfh._kernels import kl_ball, row_bounds
 from ucfh._kernels.mixtures import pattern_excess
+from ucfh._kernels.row_bounds import KNOWN
 from ucfh.algorithms.unknown_states import UnknownStatesUCFH
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.confidence.value_bounds import Bounds
 from ucfh.counts import ScoringRule
 from ucfh.sparse_counts import END, LOST, SparseCounts
 
-SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
+SEARCHED = kl_ball.CLOSE**2 / 4 + 10 * kl_ball.NEAR_ZERO  # as in test_kl_ball.py
 FLAGS = (True, False)
 
 # -- patterns --------------------------------------------------------------------------------------
@@ -372,14 +372,14 @@ def test_no_missing_reward_exceeds_its_replacement(seed: int) -> None:
     known = np.zeros(1, KNOWN)
     known["lost_known"], known["lost_paid"] = len(rewards), rewards.sum()
     known["lost_least"], known["lost_most"] = rewards.min(), rewards.max()
-    lost, worth = above(known[0], V, top)
+    lost, worth = row_bounds.lost_above(known[0], V, top)
     assert 0 <= lost <= len(rewards)
     assert worth <= end + 1e-12 or lost == 0
     each = np.log(nu - np.minimum(rewards + V, top)).sum()
     replaced = (len(rewards) - lost) * math.log(nu - end)
     replaced += lost * math.log(nu - worth) if lost else 0.0
     assert replaced <= each + 1e-9
-    lost, worth = below(known[0], V)
+    lost, worth = row_bounds.lost_below(known[0], V)
     from_below = (len(rewards) - lost) * math.log(nu + V) + lost * math.log(nu + worth)
     assert from_below <= np.log(nu + rewards + V).sum() + 1e-9
 
@@ -393,21 +393,9 @@ def test_a_chord_beyond_the_cut_is_seen() -> None:
 
 
 @numba.njit
-def above(*given: Any) -> Any:
-    """`lost_above` as compiled code calls it."""
-    return evidence.lost_above(*given)
-
-
-@numba.njit
-def below(*given: Any) -> Any:
-    """`lost_below` as compiled code calls it."""
-    return evidence.lost_below(*given)
-
-
-@numba.njit
 def climb(*given: Any) -> Any:
     """As compiled code calls it."""
-    return balls.climb(*given)
+    return kl_ball.climb(*given)
 
 
 @settings(max_examples=100, deadline=None)

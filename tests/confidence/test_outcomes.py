@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.certified_cases import Case, Given, cases, random_budgets, told
-from ucfh._kernels import balls
+from ucfh._kernels import kl_ball
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.outcomes import outcomes_of
 from ucfh.counts import Counts
@@ -119,7 +119,7 @@ def test_to_list_all_that_may_follow_changes_nothing(case: Case, seed: int) -> N
             all_of_them.attribute_gap(other, by_difference),
         )
         # rounding may stop a search earlier, where a slack is right up to this part of it
-        np.testing.assert_allclose(found[:-1], expected[:R], rtol=balls.CLOSE, atol=1e-9)
+        np.testing.assert_allclose(found[:-1], expected[:R], rtol=kl_ball.CLOSE, atol=1e-9)
     for sign in (1.0, -1.0):
         taken = few.first_rows()
         found = few._evaluate(taken, sign)

@@ -14,7 +14,7 @@ from oracles import certified as oracle
 from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import Case, cases, draw_case
-from ucfh._kernels import balls
+from ucfh._kernels import kl_ball
 from ucfh.confidence.sets import ALWAYS, AT_DOUBLINGS, PREFERENCE, ModelSet
 from ucfh.counts import Counts
 from ucfh.exceptions import InputError
@@ -198,7 +198,7 @@ def test_planning_finds_the_best_and_the_worst(case: Case, kind: str, optimistic
     policy, value = sets.plan(case.counts, optimistic)
     expected = slow_value(case, sets, optimistic)
     # what breaking ties costs, and what the search of balls leaves, which is second order
-    off = H * case.problem.actions * PREFERENCE + H**2 * balls.CLOSE**2 / 2 + 1e-7
+    off = H * case.problem.actions * PREFERENCE + H**2 * kl_ball.CLOSE**2 / 2 + 1e-7
     assert value == pytest.approx(expected, abs=off)
     if kind != "l1":  # the linear program is right up to 1e-9 or so
         assert (value - expected) * (1 if optimistic else -1) >= -1e-12 * H

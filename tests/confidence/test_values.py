@@ -16,7 +16,7 @@ from oracles import mixtures
 from oracles import reference as ref
 from oracles.certified_cases import NOISE, Case, cases, draw_case, needed_budgets
 from support.settings import many
-from ucfh._kernels import balls
+from ucfh._kernels import kl_ball
 from ucfh.confidence.known_states import REWARD_SHARES, SHARES, KnownStateBounds
 from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.counts import Counts
@@ -162,7 +162,7 @@ def test_what_held_before_is_kept() -> None:
         before = after
     fresh = KnownStateBounds(case.problem, 0.1).bounds(case.counts)
     # both stop short of the minimum over x, by what goes with the square of CLOSE
-    assert (fresh.U + balls.CLOSE**2 * case.problem.horizon >= before.U).all()
+    assert (fresh.U + kl_ball.CLOSE**2 * case.problem.horizon >= before.U).all()
     assert (before.U < fresh.U - 1e-9).any()  # some bound of the past was better
 
 

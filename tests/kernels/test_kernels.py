@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oracles.vectorised import instance, learned_instance, sorted_fill
 from support.settings import many
 from ucfh._kernels import evi
-from ucfh._kernels.boxes import guess_in_order, guess_in_short, sort_again, weigh
+from ucfh._kernels.interval import guess_in_order, guess_in_short, sort_again, weigh
 from ucfh._kernels.row_values import Model
 from ucfh.mdp import MDP
 from ucfh.planning import backward_induction, extended_value_iteration, fixed_horizon_evi
@@ -126,15 +126,15 @@ def one_step(lo: Floats, hi: Floats, z: Floats, pivot: int, dense: bool) -> floa
         bonus=np.zeros((1, 0)),
         sign=1.0,
     )
-    run(model, np.tile(hi, n), evi.Swept(V, policy, np.full(n, pivot, np.int32)), actions=1)
+    run(model, np.tile(hi, n), evi.SweepArrays(V, policy, np.full(n, pivot, np.int32)), actions=1)
     assert (V[1] == z).all()
     assert (V[0] == V[0, 0]).all()
     return float(V[0, 0])
 
 
-@pytest.mark.parametrize("size", [*range(1, 14), 31, 64, 65, 131])
+@pytest.mark.parametrize("size", [*range(1, 14), 64, 65])
 def test_one_row_is_weighed(size: int) -> None:
-    """Long rows are vectorized; the sums are those of NumPy, whether values are listed or not."""
+    """The sums are those of NumPy, and the same whether values are listed or not."""
     rng = np.random.default_rng(size)
     begin, end = 3, 3 + size
     lo, hi = rng.random(end), 1 + rng.random(end)
@@ -145,7 +145,7 @@ def test_one_row_is_weighed(size: int) -> None:
         p, q = (np.where(above, hi[begin:], lo[begin:]) for above in (y > x, y >= x))
         found = weigh(lo, hi, begin, end, y, None, x)
         assert found == pytest.approx((p.sum(), q.sum(), (p * (y - x)).sum()), abs=TIGHT)
-        assert weigh(lo, hi, begin, end, z, indices, x) == pytest.approx(found, abs=TIGHT)
+        assert found == weigh(lo, hi, begin, end, z, indices, x)
 
 
 def test_exact_planning_is_planning_between_equal_bounds() -> None:

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.log_files import logs, write
-from support.errors import refusal
-from support.log_files import FUZZ, assumed
 from oracles.slow_derived import slow_derived
 from support.errors import refusal
-from support.log_files import FUZZ, logs, write
+from support.log_files import FUZZ, assumed, logs, write
 from ucfh import InputError, Log, Problem, certify, read_log
 from ucfh.logs import batches, csv_rows
 from ucfh.sparse_counts import SHIFT

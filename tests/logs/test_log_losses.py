@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from support.command_line import fails, run
-from support.log_files import write
 from support.errors import refusal
-from support.log_files import HEAD, TOLD, assumed
+from support.log_files import HEAD, TOLD, assumed, write
 from ucfh import certify, make, read_log
 from ucfh.logs import csv_rows
 from ucfh.logs.missing_data import MissingCounts

@@ -15,10 +15,23 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from support import log_files
-from support.log_files import ACTIONS, STATES, assert_same, logs, problems, slow_read, write
-from support.settings import DOCS
 from support.errors import refusal
-from support.log_files import FUZZ, GOOD, HEAD, TOLD, assumed, read
+from support.log_files import (
+    ACTIONS,
+    FUZZ,
+    GOOD,
+    HEAD,
+    STATES,
+    TOLD,
+    assert_same,
+    assumed,
+    logs,
+    problems,
+    read,
+    slow_read,
+    write,
+)
+from support.settings import DOCS
 from ucfh import MDP, InputError, Problem, make
 from ucfh.logs import batches, csv_rows, labels
 from ucfh.logs.issues import IssueKind

@@ -11,14 +11,10 @@ import pytest
 from scipy.stats import binomtest
 
 import ucfh
-from support.settings import many
-from support.errors import refusal
-from support.log_files import HEAD, assumed, read
-from support.environments import named_counts
 from oracles.open_world import SlowExperience
 from support.environments import named_counts
 from support.errors import refusal
-from support.log_files import HEAD, read
+from support.log_files import HEAD, assumed, read
 from support.settings import many
 from ucfh._utils.memory import check_memory
 from ucfh.sparse_counts import END

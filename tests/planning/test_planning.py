@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from oracles import reference as ref
 from support.settings import many
-from ucfh._kernels.boxes import expectation
-from ucfh._kernels.groups import Layout
+from ucfh._kernels.interval import expectation
+from ucfh._kernels.types import Layout
 from ucfh.exceptions import InputError
 from ucfh.mdp import MDP
 from ucfh.planning import Plan, fixed_horizon_evi

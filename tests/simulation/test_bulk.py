@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ucfh
-from support.settings import many
 from oracles.laws import CASES, p_values, rare, sample
 from support.settings import many
 from ucfh import MDP, UCFH, InputError, Run, make, simulate

@@ -21,7 +21,7 @@ from scipy import stats
 
 import ucfh.confidence.known_states
 from ucfh import MDP, Problem, make, simulate
-from ucfh._kernels.evidence import NOTHING
+from ucfh._kernels.row_bounds import NOTHING
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.algorithms.exploration import GapExploration
 from ucfh.confidence.known_states import REWARD_SHARES, SHARES, KnownStateBounds

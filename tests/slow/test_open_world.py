@@ -30,7 +30,7 @@ from support.unknown_states import (
     watched,
 )
 from ucfh import MDP, make
-from ucfh._kernels.evidence import ANYTHING, NOTHING
+from ucfh._kernels.row_bounds import ANYTHING, NOTHING
 from ucfh.confidence.outcomes import Outcomes, outcomes_of
 from ucfh.confidence.unknown_states import UnknownStateBounds
 from ucfh.sparse_counts import SparseCounts

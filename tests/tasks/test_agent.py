@@ -14,12 +14,12 @@ from oracles.open_world import assert_same
 from support.concurrent_episodes import Delays, FlightCase, InFlight, unpaid
 from support.tasks import RandomEvents
 from ucfh import make
-from ucfh._kernels import balls
+from ucfh._kernels import kl_ball
 from ucfh.sparse_counts import ARRAYS, END, LOST
 from ucfh.tasks.agent import PolicyToFollow, TaskAgent
 from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
-SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
+SEARCHED = kl_ball.CLOSE**2 / 4 + 10 * kl_ball.NEAR_ZERO  # as in test_kl_ball.py
 SEEDS = st.integers(0, 2**32)
 
 

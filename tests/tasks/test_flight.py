@@ -17,7 +17,7 @@ import ucfh.confidence.unknown_states as open_bounds
 from oracles.lost import SlowOpen
 from oracles.open_world import SlowExperience, assert_same
 from support.tasks import RandomEvents
-from ucfh._kernels import balls
+from ucfh._kernels import kl_ball
 from ucfh._kernels.mixtures import pattern_excess
 from ucfh.auditing.steps import AuditSteps, PreviousStep
 from ucfh.confidence.unknown_states import UnknownStateBounds
@@ -26,7 +26,7 @@ from ucfh.tasks import delayed_outcomes as flight_module
 from ucfh.tasks.delayed_outcomes import DelayedOutcomes
 from ucfh.tasks.records import DecisionRecord, OutcomeRecord
 
-SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO  # as in test_balls.py
+SEARCHED = kl_ball.CLOSE**2 / 4 + 10 * kl_ball.NEAR_ZERO  # as in test_kl_ball.py
 SEEDS = st.integers(0, 2**32)
 
 

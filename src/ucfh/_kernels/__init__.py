@@ -1,7 +1,7 @@
 """All compiled code: arrays in, arrays out, no domain types.
 
 Kernels take and return arrays in named tuples; those that several kernels share are in
-`ucfh._kernels.groups`. `ucfh._kernels._jit` compiles and caches them.
+`ucfh._kernels.types`. `ucfh._kernels._jit` compiles and caches them.
 
 Attributes:
     telling: whether to print a message before the first kernel is compiled; the command line does.

@@ -1,7 +1,7 @@
 """Bounds of V*, of a policy's value and of their difference, over relative-entropy balls.
 
 What is proved of them is in `ucfh.confidence.known_states`; what is known of a row, and the bounds
-of one, in `ucfh._kernels.evidence`.
+of one, in `ucfh._kernels.row_bounds`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.atomic import APART, add_at
-from ucfh._kernels.balls import TIE, climb, fill
-from ucfh._kernels.evidence import (
+from ucfh._kernels.intrinsics import APART, add_at, borrow
+from ucfh._kernels.kl_ball import TIE, climb, fill
+from ucfh._kernels.row_bounds import (
     AHEAD,
     LEAST,
     LOW,
@@ -79,7 +79,7 @@ class Side(NamedTuple):
     sure: bool
 
 
-class Team(NamedTuple):
+class ThreadArrays(NamedTuple):
     """What threads share that certify together, and room for each of them.
 
     The states of a step are shared out in blocks. claims (2*APART*H + 1,): two of them count for
@@ -102,6 +102,7 @@ def _mean(row: int, rows: Rows, c: Floats, n: float, V: Floats, bonus: Floats) -
 
     Without visits that of its entries, of which there is one.
     """
+    rows, c, V, bonus = borrow((rows, c, V, bonus))
     total = 0.0
     for e in range(rows.indptr[row], rows.indptr[row + 1]):
         x = V[rows.indices[e]]
@@ -124,6 +125,7 @@ def _growth(weight: float, p: float, distance: float, w: float) -> float:
 @njit()
 def _growths(side: Side, first: int, last: int, c: Floats, v: Floats, w: float) -> float:
     """`_growth` summed over entries ``first`` to ``last`` of a row, all of one next state."""
+    c, v = borrow((c, v))
     if side.sure:
         return w
     total = 0.0
@@ -145,7 +147,7 @@ def _certify_above(
     scratch: Scratch,
     values: Floats,
 ) -> None:
-    """U, E, M and pi of one state at step t. values: see `Team`."""
+    """U, E, M and pi of one state at step t. values: see `ThreadArrays`."""
     q_up, nu_up, slack, v = values[0], values[1], values[2], values[3]
     U1, E1, x_up, E = out.U[t + 1], out.E[t + 1], out.x_up, out.E
     r, bonus = pay.r[min(t, len(pay.r) - 1)], pay.bonus[min(t, len(pay.bonus) - 1)]
@@ -198,7 +200,7 @@ def _certify_difference(
     states: Ints,
     values: Floats,
 ) -> None:
-    """L, W and D of one state at step t, after `_certify_above`. values, states: see `Team`."""
+    """Bound L, W and D of one state at step t, after `_certify_above`; see `ThreadArrays`."""
     q_up, nu_up, slack, v, in_L, in_W = (
         values[0], values[1], values[2], values[3], values[4], values[5],
     )  # fmt: skip
@@ -317,7 +319,7 @@ def certify(
     overlap: bool,
     any_state: bool,
     out: Certified,
-    team: Team,
+    team: ThreadArrays,
 ) -> None:
     """All bounds of `ucfh.confidence.known_states`, in one sweep back in time; see there for the
     proofs.
@@ -327,6 +329,7 @@ def certify(
     thread that has taken no block, so it does not matter how many there are, nor when they come;
     nor do the bounds depend on that.
     """
+    rows, evidence, pay, out, team = borrow((rows, evidence, pay, out, team))
     values, states, claims, blocks = (
         team.values[thread],
         team.states[thread],

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.groups import Nature, Record, Seen
+from ucfh._kernels.types import CountArrays, EnvironmentArrays, Record
 from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 @njit()
-def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) -> int:
+def walk_once(rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, path: Ints) -> int:
     """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
     s, row = 0, len(nature.indptr) - 2
     for t in range(len(rows) + 1):
@@ -30,7 +30,7 @@ def walk_once(rng: np.random.Generator, nature: Nature, rows: Ints, path: Ints) 
 
 @njit()
 def walk_and_count(
-    rng: np.random.Generator, nature: Nature, rows: Ints, seen: Seen, path: Ints
+    rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, seen: CountArrays, path: Ints
 ) -> None:
     """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
     walk_once(rng, nature, rows, path)
@@ -42,7 +42,7 @@ def walk_and_count(
 
 
 @njit()
-def take_up(nature: Nature, rows: Ints, followed: Ints) -> float:
+def take_up(nature: EnvironmentArrays, rows: Ints, followed: Ints) -> float:
     """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
     H, S = rows.shape
     v, w = np.empty(S), np.zeros(S)
@@ -85,7 +85,7 @@ def same(a: Ints, b: Ints) -> bool:
 def note(
     episode: int,
     recorded: int,
-    nature: Nature,
+    nature: EnvironmentArrays,
     start: Floats,
     v: Floats,
     rows: Ints,

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.atomic import APART, add_at
-from ucfh._kernels.boxes import best_mean
+from ucfh._kernels.interval import best_mean
+from ucfh._kernels.intrinsics import APART, add_at, borrow, hold
 from ucfh._kernels.row_values import BATCH, Model, Scratch, Step, look_up, value_rows
 
 Ints = NDArray[np.int64]
@@ -52,7 +52,7 @@ class Shared(NamedTuple):
     claims: Ints
 
 
-class Swept(NamedTuple):
+class SweepArrays(NamedTuple):
     """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
 
     pivot (R,): where in its row each pivot was found last, to look there first; all are places
@@ -99,6 +99,8 @@ def _plan_states(
     more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
     far V[t] is above V[t+1] at most.
     """
+    states, model, step = borrow((states, model, step))
+    memory, scratch, v, policy, z = borrow((memory, scratch, v, policy, z))
     first, likely, upper, pivot = model.first, memory.likely, memory.upper, memory.pivot
     row, owner, contested, choice = scratch.row, scratch.owner, scratch.batch[1], scratch.choice
     best, top = scratch.value[:BATCH], scratch.value[BATCH : 2 * BATCH]
@@ -218,10 +220,11 @@ def sweep(
     when they come. The one that leads sets the last claim if it has to wait too long, as on a
     machine with other things to do; it goes on alone.
 
-    The arguments are those of `Model` and of `Swept`, one by one: in tuples it would take as long
-    to pass them as to plan for five states.
+    The arguments are those of `Model` and of `SweepArrays`, one by one: in tuples it would take as
+    long to pass them as to plan for five states.
     """
-    model = Model(first, action, indptr, indices, stride, lo, r, bonus, sign)
+    model = borrow(Model(first, action, indptr, indices, stride, lo, r, bonus, sign))
+    V, policy, pivot = borrow((V, policy, pivot))
     H, S = policy.shape
     if shared is None:
         Z = np.empty((2, S))
@@ -231,8 +234,9 @@ def sweep(
         claims = np.zeros(3 * APART * H + 1, np.int64)
     else:
         likely, upper, Z, growth, claims = shared
-    blocks, pairs, scratch = growth.shape[1], len(pivot), _scratch(S, actions)
-    states = scratch.batch[0]
+    own = likely, upper, Z, growth, claims, _scratch(S, actions)
+    likely, upper, Z, growth, claims, scratch = borrow(own)
+    blocks, pairs, states = growth.shape[1], len(pivot), scratch.batch[0]
     memory = Memory(pivot, likely, upper[:pairs], upper[pairs:])
     # what a row held at one step bounds the next step only if it does not change in between
     steady, far, grown = stride == 0 and len(model.bonus) == 1, np.inf, 0.0
@@ -254,7 +258,7 @@ def sweep(
             growth[i, b] = most
         add_at(claims, 3 * APART * i + APART, mine)
         if helps and add_at(claims, 3 * APART * H, 0):
-            return
+            break
         patience = PATIENCE * (S + model.lo.size // (H if stride else 1)) // blocks + 1
         while add_at(claims, 3 * APART * i + APART, 0) < blocks:
             patience -= 1
@@ -267,6 +271,7 @@ def sweep(
         grown += most + _reward_growth(i, r) + 1e-15 * H
         if steady:
             far = FAR * H
+    hold(own)
 
 
 @njit()
@@ -277,7 +282,7 @@ def resweep(
     actions: int,
     model: Model,
     hi: Floats,
-    out: Swept,
+    out: SweepArrays,
 ) -> int:
     """Bring V and policy up to date after the bounds or the reward of one row changed.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.groups import Layout
+from ucfh._kernels.types import Layout
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]

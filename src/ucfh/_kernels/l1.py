@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.groups import Layout, Planned, Seen
+from ucfh._kernels.types import CountArrays, Layout, PlanArrays
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 def reach(
     row: int,
     layout: Layout,
-    seen: Seen,
+    seen: CountArrays,
     d: Floats,
     V: Floats,
     bonus: Floats,
@@ -54,13 +54,13 @@ def reach(
 @njit()
 def plan(
     layout: Layout,
-    seen: Seen,
+    seen: CountArrays,
     d: Floats,
     r: Floats,
     bonus: Floats,
     sign: float,
     tie: float,
-    out: Planned,
+    out: PlanArrays,
 ) -> None:
     """Optimistic (sign = 1) or robust planning over balls; d (rows,), r (1 or H, R).
 

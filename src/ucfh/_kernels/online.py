@@ -8,7 +8,7 @@ plans for all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coeff
 
 where L bounds the value of a policy from below, and G is a function of visits to states. With a
 radius, the mean p^ V is the best one in an L1 ball around p^ instead; with a budget, the best one
-p V with KL(p^, p) <= budget (`ucfh._kernels.balls`); with a deviate z, a quantile of w V for
+p V with KL(p^, p) <= budget (`ucfh._kernels.kl_ball`); with a deviate z, a quantile of w V for
 Dirichlet weights w (`ucfh._kernels.dirichlet`). Coefficients are functions of n alone: what they
 are after n visits stands in tables, so that the loop only looks it up.
 """
@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.balls import extreme
 from ucfh._kernels.dirichlet import upper_quantile
 from ucfh._kernels.episodes import note, walk_once
-from ucfh._kernels.groups import Nature, Progress, Record, Seen, Sheet
+from ucfh._kernels.kl_ball import extreme
+from ucfh._kernels.types import CountArrays, EnvironmentArrays, ProblemArrays, Progress, Record
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -122,11 +122,11 @@ def _in_ball(c: Ints, v: Floats, radius: float) -> float:
 
 @njit()
 def plan(
-    sheet: Sheet,
+    sheet: ProblemArrays,
     rule: Rule,
     terms: Floats,
     sets: Floats | None,
-    seen: Seen,
+    seen: CountArrays,
     G: Floats,
     out: Outlook,
 ) -> None:
@@ -222,12 +222,12 @@ def plan(
 def learn(
     rng: np.random.Generator,
     episodes: int,
-    nature: Nature,
-    sheet: Sheet,
+    nature: EnvironmentArrays,
+    sheet: ProblemArrays,
     rule: Rule,
     bonus: Bonus,
     sets: Floats | None,
-    seen: Seen,
+    seen: CountArrays,
     out: Outlook,
     followed: Ints,
     record: Record,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import promise, same
-from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen
+from ucfh._kernels.types import CountArrays, EnvironmentArrays, Progress, Record, RowPolicy
 from ucfh._kernels.walk import draw
 
 Ints = NDArray[np.int64]
@@ -88,11 +88,11 @@ def learn(
     own: np.random.Generator,
     episodes: int,
     share: float,
-    nature: Nature,
+    nature: EnvironmentArrays,
     world: Model,
     learner: Model,
-    seen: Seen,
-    out: Chosen,
+    seen: CountArrays,
+    out: RowPolicy,
     followed: Ints,
     record: Record,
 ) -> Progress:

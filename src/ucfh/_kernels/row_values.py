@@ -1,6 +1,6 @@
 """The values of rows at one time step: reward, and mean of what follows.
 
-The mean over one row is the best or worst one between the bounds (`ucfh._kernels.boxes`), or a
+The mean over one row is the best or worst one between the bounds (`ucfh._kernels.interval`), or a
 plain sum where the probabilities are known:
 
     Q_t = r_t + sign max { sum_j p_j y_j },   y_j = sign (V_{t+1}(s'_j) + bonus_j)
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.boxes import best_mean, guess_in_order, guess_in_short, sort_again, weigh
+from ucfh._kernels.interval import best_mean, guess_in_order, guess_in_short, sort_again, weigh
+from ucfh._kernels.intrinsics import borrow
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -84,6 +85,7 @@ class Scratch(NamedTuple):
 @njit(fastmath=REORDER)
 def _average(p: Floats, z: Floats) -> float:
     """The mean of z over a row that lists all states in order: p, z (S,)."""
+    p, z = borrow((p, z))
     total = 0.0
     for j in range(p.size):
         total += p[j] * z[j]
@@ -93,6 +95,7 @@ def _average(p: Floats, z: Floats) -> float:
 @njit()
 def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Floats) -> None:
     """The values of the rows that are due into q: of known probabilities."""
+    model, step, row, q = borrow((model, step, row, q))
     indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
     offset = np.uint64(step.offset)
     for i in range(many):
@@ -109,6 +112,7 @@ def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Flo
 @njit()
 def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
     """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
+    model, step, y = borrow((model, step, y))
     indices, bonus, z = model.indices, step.bonus, step.z
     # numba would ask whether a signed index counts from the end
     start = np.uint64(begin)
@@ -132,6 +136,8 @@ def _weigh_rows(
 
     Rows whose pivot is lost come last, all together: nobody can predict which they are.
     """
+    model, hi, step = borrow((model, hi, step))
+    pivot, scratch, q = borrow((pivot, scratch, q))
     indptr, indices, lo, z, row = model.indptr, model.indices, model.lo, step.z, scratch.row
     offset = np.uint64(step.offset)
     plain, listed = not step.bonus.size, indices.size > 0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.groups import Nature, Seen
+from ucfh._kernels.types import CountArrays, EnvironmentArrays
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -70,13 +70,13 @@ def walk(
     rng: np.random.Generator,
     episodes: int,
     rows: Ints,
-    nature: Nature,
+    nature: EnvironmentArrays,
     r: Floats,
     bonus: Floats | None,
     noisy: bool,
     limit: Ints,
     drop_surplus: bool,
-    out: Seen,
+    out: CountArrays,
     paid: Paid | None,
     watched: Watched | None,
     steps: Ints | None,

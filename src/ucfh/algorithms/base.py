@@ -23,7 +23,7 @@ from ucfh.counts import Counts, Limits
 from ucfh.mdp import Problem
 
 if TYPE_CHECKING:
-    from ucfh._kernels.groups import Nature, Record
+    from ucfh._kernels.types import EnvironmentArrays, Record
 
 
 class LoopResult(NamedTuple):
@@ -106,7 +106,7 @@ class Agent(ABC):
     scale: float = 1.0
     wants: Ints | None = None
     samples: int = 0
-    follow: Callable[[np.random.Generator, Nature, int], LoopResult] | None = None
+    follow: Callable[[np.random.Generator, EnvironmentArrays, int], LoopResult] | None = None
     has_run: bool = False
     planning_seconds: float = 0.0
     name: str = _NameOfClass()  # type: ignore[assignment]

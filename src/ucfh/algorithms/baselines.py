@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels import random_policies as kernels
-from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh._kernels.types import EnvironmentArrays, Record
 from ucfh._utils.arrays import Ints
 from ucfh.algorithms.base import Agent, LoopResult
 from ucfh.algorithms.bonus import SeededAgent
@@ -90,7 +90,7 @@ class EpsilonGreedy(SeededAgent):
         )
         kernels.sweep(self.model, 0.0, True, self.greedy, self.V)
 
-    def as_model(self, nature: Nature) -> kernels.Model:
+    def as_model(self, nature: EnvironmentArrays) -> kernels.Model:
         """Return the environment model as these kernels take it."""
         begin, end = nature.indptr[-2:]
         start = np.zeros(self.S)
@@ -107,11 +107,11 @@ class EpsilonGreedy(SeededAgent):
         )
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         walked, recorded = kernels.learn(
             rng, self.generator, episodes, self.explore, nature, self.as_model(nature), self.model,
-            self.counts.arrays, Chosen(self.V, self.greedy), self.followed, record,
+            self.counts.arrays, RowPolicy(self.V, self.greedy), self.followed, record,
         )  # fmt: skip
         self.rows[:] = self.greedy
         return walked, recorded
@@ -142,7 +142,9 @@ class Uniform(EpsilonGreedy):
     def _plan_greedy(self) -> None:
         self.V[:-1] = nan
 
-    def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
+    def follow(
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int
+    ) -> LoopResult:
         """Return the value of the policy without simulation, as it never changes."""
         del rng, episodes
         V = np.zeros((self.H + 1, self.S))

@@ -21,7 +21,6 @@ import numpy as np
 
 from ucfh._kernels import online as kernels
 from ucfh._kernels.episodes import promise
-from ucfh._kernels.groups import Nature, Record, Sheet
 from ucfh._kernels.online import (
     BUDGET,
     CROWD,
@@ -34,6 +33,7 @@ from ucfh._kernels.online import (
     SPREAD,
     Rule,
 )
+from ucfh._kernels.types import EnvironmentArrays, ProblemArrays, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.plugins import PluginError
 from ucfh.algorithms.base import Agent, LoopResult
@@ -100,10 +100,10 @@ def known_rewards(problem: Problem, name: str) -> Rewards:
     return problem.rewards
 
 
-def problem_arrays(problem: Problem, rewards: Rewards) -> Sheet:
+def problem_arrays(problem: Problem, rewards: Rewards) -> ProblemArrays:
     """Return a problem's table, rewards and start as the kernels take them."""
     table = problem.table
-    return Sheet(
+    return ProblemArrays(
         first=table.first,
         indptr=table.indptr,
         indices=table.indices,
@@ -173,7 +173,7 @@ class EpisodeAgent(Agent):
 
     @abstractmethod
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         """Call the compiled loop; return the numbers of episodes and of recorded policies."""
 
@@ -209,7 +209,9 @@ class EpisodeAgent(Agent):
         self.planning_seconds += perf_counter() - started
         return self.done or not np.array_equal(before, self.rows)
 
-    def follow(self, rng: np.random.Generator, nature: Nature, episodes: int) -> LoopResult:
+    def follow(
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int
+    ) -> LoopResult:
         """Run that many episodes, or fewer if the policy becomes final."""
         started, walked = perf_counter(), 0
         parts = [Record(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
@@ -383,7 +385,7 @@ class BonusAgent(EpisodeAgent):
                 counts.successors[e] += 1
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         bonus = kernels.Bonus(
             which=self.which,

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import draws as kernels
-from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh._kernels import thompson as kernels
+from ucfh._kernels.types import EnvironmentArrays, Record
 from ucfh.algorithms.bonus import SeededAgent
 from ucfh.exceptions import InputError, check_count
 from ucfh.mdp import Problem
@@ -60,17 +60,17 @@ class PosteriorSampler(SeededAgent):
         self.V = np.zeros((self.H + 1, self.S))
 
     def _plan(self) -> None:
-        c, out = self.counts.successors, Chosen(self.V, self.rows)
+        c, out = self.counts.successors, RowPolicy(self.V, self.rows)
         kernels.draw_models(self.generator, self.arrays.indptr, c, self.posterior, self.draws)
         kernels.plan_draws(self.arrays, self.posterior, self.draws, out)
         self._set_policy(self.V[0])
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_draws(
             rng, self.generator, episodes, nature, self.arrays, self.posterior, self.counts.arrays,
-            self.draws, Chosen(self.V, self.rows), self.followed, record,
+            self.draws, RowPolicy(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 
 

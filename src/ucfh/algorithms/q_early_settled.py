@@ -66,8 +66,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucfh._kernels import advantage as kernels
-from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh._kernels import q_advantage as kernels
+from ucfh._kernels.types import EnvironmentArrays, Record, RowPolicy
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.qlearning import QLearningAgent
 
@@ -112,7 +112,7 @@ class QEarlySettled(QLearningAgent):
 
     def _count(self, steps: Ints) -> None:
         super()._count(steps)
-        table, out = self.problem.table, Chosen(self.V, self.rows)
+        table, out = self.problem.table, RowPolicy(self.V, self.rows)
         for t, e in enumerate(steps):
             row = table.row_of_entry[e]
             kernels.update_all(
@@ -121,9 +121,9 @@ class QEarlySettled(QLearningAgent):
             )  # fmt: skip
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_advantage(
             rng, episodes, nature, self.arrays, self.tables, self.counts.arrays, self.learned,
-            Chosen(self.V, self.rows), self.followed, record,
+            RowPolicy(self.V, self.rows), self.followed, record,
         )  # fmt: skip

@@ -30,8 +30,8 @@ from math import log, sqrt
 
 import numpy as np
 
-from ucfh._kernels import rates as kernels
-from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh._kernels import q_learning as kernels
+from ucfh._kernels.types import EnvironmentArrays, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import INITIAL_TABLE_SIZE, EpisodeAgent
 
@@ -124,11 +124,11 @@ class UCBH(QLearningAgent):
             self.rows[t, state], self.V[t, state] = best, min(float(self.H), self.Q[best])
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_rates(
             rng, episodes, nature, self.arrays, self.bernstein, self.tables, self.counts.arrays,
-            self.learned, Chosen(self.V, self.rows), self.followed, record,
+            self.learned, RowPolicy(self.V, self.rows), self.followed, record,
         )  # fmt: skip
 
 

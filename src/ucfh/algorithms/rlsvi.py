@@ -44,8 +44,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucfh._kernels import draws as kernels
-from ucfh._kernels.groups import Chosen, Nature, Record
+from ucfh._kernels import thompson as kernels
+from ucfh._kernels.types import EnvironmentArrays, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import SeededAgent
 
@@ -78,7 +78,7 @@ class RLSVI(SeededAgent):
         return np.asarray(kernels.deviation(self.noise, k) / np.sqrt(n + 1))
 
     def _plan(self) -> None:
-        seen, out = self.counts.arrays, Chosen(self.V, self.rows)
+        seen, out = self.counts.arrays, RowPolicy(self.V, self.rows)
         kernels.plan_with_noise(self.generator, self.arrays, self.noise, self.clock, seen, out)
         self._set_policy(self.V[0])
 
@@ -87,9 +87,9 @@ class RLSVI(SeededAgent):
         self.clock += 1
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         return kernels.learn_by_noise(
             rng, self.generator, episodes, nature, self.arrays, self.noise, self.clock,
-            self.counts.arrays, Chosen(self.V, self.rows), self.followed, record,
+            self.counts.arrays, RowPolicy(self.V, self.rows), self.followed, record,
         )  # fmt: skip

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels.groups import Nature, Record
+from ucfh._kernels.types import EnvironmentArrays, Record
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import BonusAgent
 from ucfh.counts import NEVER, UNLIMITED, Counts, Limits, due_after
@@ -117,7 +117,7 @@ class Stopping(BonusAgent):
         self.clock[0] += 1
 
     def _learn(
-        self, rng: np.random.Generator, nature: Nature, episodes: int, record: Record
+        self, rng: np.random.Generator, nature: EnvironmentArrays, episodes: int, record: Record
     ) -> tuple[int, int]:
         seen, test = self.clock
         walked, recorded = super()._learn(rng, nature, int(min(episodes, test - seen)), record)

@@ -78,8 +78,8 @@ from math import log
 
 import numpy as np
 
-from ucfh._kernels.evidence import KNOWN, NOTHING, REWARDS, STATES, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import excess, pattern_excess, portfolio_regret
+from ucfh._kernels.row_bounds import KNOWN, NOTHING, REWARDS, STATES, Evidence, Pay, Rows
 from ucfh._utils.arrays import Bools, Ints
 from ucfh.confidence.outcomes import ROUND_UP, mean_reward, outcomes_of
 from ucfh.confidence.union_bound import count_events, possible

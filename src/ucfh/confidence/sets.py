@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import balls, l1
-from ucfh._kernels.boxes import expectation
-from ucfh._kernels.groups import Planned
+from ucfh._kernels import kl_ball, l1
+from ucfh._kernels.interval import expectation
 from ucfh._kernels.kl import kl_reach
 from ucfh._kernels.mixtures import binary_excess, excess, portfolio_regret
+from ucfh._kernels.types import PlanArrays
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.confidence.intervals import SETS as INTERVALS
 from ucfh.confidence.intervals import Box
@@ -150,7 +150,7 @@ class ModelSet:
             rewards = Rewards((r_hi if optimistic else r_lo).reshape(-1, table.pairs))
         # rounding: each of H steps adds errors of ties between actions, and of the sum over a row,
         # in values of size H
-        slack = (2 * balls.TIE + 2.3e-16 * int(table.lengths.max())) * H * (H + 1)
+        slack = (2 * kl_ball.TIE + 2.3e-16 * int(table.lengths.max())) * H * (H + 1)
         if optimistic:
             rewards, reduction = self._prefer_unvisited(rewards, n)
             slack += reduction
@@ -160,7 +160,7 @@ class ModelSet:
         else:
             V = np.zeros((H + 1, table.states))
             policy = np.zeros((H, table.states), np.min_scalar_type(table.actions - 1))
-            kernel: Any = l1.plan if self.kind == "l1" else balls.plan
+            kernel: Any = l1.plan if self.kind == "l1" else kl_ball.plan
             kernel(
                 table.arrays,
                 n.arrays,
@@ -168,8 +168,8 @@ class ModelSet:
                 rewards.pair,
                 np.zeros((1, 0)) if rewards.successor is None else rewards.successor,
                 1.0 if optimistic else -1.0,
-                balls.TIE * H,
-                Planned(V, policy),
+                kl_ball.TIE * H,
+                PlanArrays(V, policy),
             )
         if optimistic:
             return policy, min(self._at_start(V, n, 1.0) + slack, float(H))
@@ -195,7 +195,7 @@ class ModelSet:
         row, layout, seen, eta = table.start, table.arrays, n.arrays, self._eta
         if self.kind == "l1":
             return float(l1.reach(row, layout, seen, eta, V[0], np.zeros(0), sign))
-        return float(balls.reach(row, layout, seen, eta, V[0], sign))
+        return float(kl_ball.reach(row, layout, seen, eta, V[0], sign))
 
 
 def _kl_interval(p: Floats, n: Floats, budget: Floats) -> tuple[Floats, Floats]:

@@ -46,8 +46,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucfh._kernels.evidence import ANYTHING, KNOWN, STATES, Evidence, Pay, Rows
 from ucfh._kernels.mixtures import pattern_excess, portfolio_regret
+from ucfh._kernels.row_bounds import ANYTHING, KNOWN, STATES, Evidence, Pay, Rows
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh.confidence.outcomes import ROUND_UP, mean_reward, outcomes_of
 from ucfh.confidence.value_bounds import ValueBounds
@@ -222,7 +222,7 @@ class MissingCounts(NamedTuple):
     """Numbers n of missing outcomes, (rows,) each, the start last.
 
     The rewards of ``known`` of them are known: their sum ``rewards``, the smallest ``least`` and
-    the largest ``most``; see `ucfh._kernels.evidence`.
+    the largest ``most``; see `ucfh._kernels.row_bounds`.
     """
 
     n: Floats

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import blame as kernels
-from ucfh._kernels import certificates, earnings
-from ucfh._kernels.atomic import APART
-from ucfh._kernels.earnings import TOLD
-from ucfh._kernels.evidence import (
+from ucfh._kernels import certificates
+from ucfh._kernels import gap_gradient as kernels
+from ucfh._kernels.intrinsics import APART
+from ucfh._kernels.mixtures import lower_mean
+from ucfh._kernels.policy_value_bounds import TOLD
+from ucfh._kernels.row_bounds import (
     AHEAD,
     ANYTHING,
     LEAST,
@@ -29,7 +30,6 @@ from ucfh._kernels.evidence import (
     Pay,
     Rows,
 )
-from ucfh._kernels.mixtures import lower_mean
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh._utils.threads import cores, in_threads
 from ucfh.exceptions import unknown
@@ -184,7 +184,7 @@ class ValueBounds(ABC):
         if H * len(self.rows.indices) >= MIN_PARALLEL:
             threads = cores()
         size = max(self._longest, int(np.diff(self.rows.first).max(initial=0)))
-        team = certificates.Team(
+        team = certificates.ThreadArrays(
             blocks=min(S, BLOCKS * threads) if threads > 1 else 1,
             claims=np.zeros(2 * APART * H + 1, np.int64),
             values=np.empty((threads, 6, size)),
@@ -393,16 +393,18 @@ class ValueBounds(ABC):
     def _run_evaluation(
         self, given: bool, taken: Ints, sign: float, start: int, V: Floats
     ) -> float:
-        """Call `earnings.evaluate` with the evidence."""
+        """Call `policy_value_bounds.evaluate` with the evidence."""
         known = self.rows, self.evidence, self.pay
         work = self._states(3), np.empty(self._longest)
-        x = earnings.evaluate(*known, given, taken, sign, start, self._any_full_support, *work, V)
+        x = policy_value_bounds.evaluate(
+            *known, given, taken, sign, start, self._any_full_support, *work, V
+        )
         return float(x)
 
     def mean_values(self, taken: Ints) -> Floats:
         """Return (H+1, S) the values of the policy with rows (H, S) in the empirical model."""
         V = self.terminal_values.copy()
-        earnings.expected(self.rows, self.evidence, self.pay, taken, V)
+        policy_value_bounds.expected(self.rows, self.evidence, self.pay, taken, V)
         return V
 
     def robust(self) -> tuple[Ints, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels import walk as kernels
-from ucfh._kernels.groups import Seen
+from ucfh._kernels.types import CountArrays
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh._utils.files import labels_of
 from ucfh.envs.environment import RunOutput, SteppedEnvironment
@@ -87,7 +87,7 @@ class SteppedMDP(SteppedEnvironment):
             False,
             np.full(table.rows, 2**62),
             False,
-            Seen(np.zeros(table.entries, np.int64), np.zeros(table.rows, np.int64)),
+            CountArrays(np.zeros(table.entries, np.int64), np.zeros(table.rows, np.int64)),
             None,
             None,
             entry,

@@ -122,7 +122,7 @@ def fixed_horizon_evi(
         bonus=bonus,
         sign=1.0 if optimistic else -1.0,
     )
-    out = evi.Swept(V, policy, np.zeros(pairs, np.int32))
+    out = evi.SweepArrays(V, policy, np.zeros(pairs, np.int32))
     run(model, rows.hi, out, rows.actions, threads)
     if not return_model:
         return Plan(policy, V)

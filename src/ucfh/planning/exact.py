@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ucfh._kernels import exact as kernels
-from ucfh._kernels.evi import Swept
+from ucfh._kernels.evi import SweepArrays
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.planning.optimistic import as_model, run
 from ucfh.planning.plan import Plan, blank
@@ -29,7 +29,7 @@ def backward_induction(table: Table, p: Floats, r: Floats, horizon: int) -> Plan
     """Return an optimal plan for p (entries,) and mean rewards r (1 or H, R)."""
     V, policy = blank(table.states, table.actions, horizon)
     no_pivot = np.zeros(table.pairs, np.int32)
-    out = Swept(V, policy, no_pivot)
+    out = SweepArrays(V, policy, no_pivot)
     run(as_model(table, p, Rewards(r)), None, out, table.actions, threads=None)
     return Plan(policy, V)
 

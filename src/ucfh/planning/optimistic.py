@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels import evi
-from ucfh._kernels.atomic import APART
-from ucfh._kernels.boxes import expectation
+from ucfh._kernels.interval import expectation
+from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.row_values import Model
 from ucfh._utils.arrays import Floats, Ints
 from ucfh._utils.threads import cores, in_threads
@@ -49,7 +49,7 @@ def extended_value_iteration(
     V, policy = blank(table.states, table.actions, horizon)
     pivot = np.zeros(table.pairs, np.int32)
     model = as_model(table, lo, rewards, optimistic)
-    run(model, hi, evi.Swept(V, policy, pivot), table.actions, threads)
+    run(model, hi, evi.SweepArrays(V, policy, pivot), table.actions, threads)
     return Plan(policy, V)
 
 
@@ -63,7 +63,7 @@ def as_model(table: Table, lo: Floats, rewards: Rewards, optimistic: bool = True
 def run(
     model: Model,
     hi: Floats | None,
-    out: evi.Swept,
+    out: evi.SweepArrays,
     actions: int,
     threads: int | None = 1,
     last: int | None = None,
@@ -115,8 +115,8 @@ class PhasePlanner:
 
     One phase of UCFH updates one pair, and so changes one row of M_k. A state is planned again at
     step t only if it has the row, or if V_{t+1} changed in one of its successors. The value of a
-    state is a function of V_{t+1} and of its rows alone (`ucfh._kernels.boxes`), so the result is
-    bitwise the same as planning all states again.
+    state is a function of V_{t+1} and of its rows alone (`ucfh._kernels.interval`), so the result
+    is bitwise the same as planning all states again.
 
     Args:
         table: the rows.
@@ -132,7 +132,7 @@ class PhasePlanner:
     def __init__(self, table: Table, horizon: int, optimistic: bool = True) -> None:
         self.values, self.policy = blank(table.states, table.actions, horizon)
         self._table, self._optimistic = table, optimistic
-        self._out = evi.Swept(self.values, self.policy, np.zeros(table.pairs, np.int32))
+        self._out = evi.SweepArrays(self.values, self.policy, np.zeros(table.pairs, np.int32))
         self._before: tuple[Ints, NDArray[np.int32]] | None = None
 
     def plan(self, lo: Floats, hi: Floats, rewards: Rewards, changed: int | None = None) -> None:

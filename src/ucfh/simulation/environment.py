@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 
 from ucfh._kernels import walk as kernels
-from ucfh._kernels.groups import Nature
+from ucfh._kernels.types import EnvironmentArrays
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh.counts import NEVER, Counts, Limits
 from ucfh.mdp import MDP, Problem
@@ -76,10 +76,10 @@ class Simulator:
         return out
 
     @cached_property
-    def model(self) -> Nature:
+    def model(self) -> EnvironmentArrays:
         """The MDP as the argument of compiled loops."""
         mdp, table = self.mdp, self.mdp.table
-        return Nature(
+        return EnvironmentArrays(
             indptr=table.indptr,
             indices=table.indices,
             cumulative=self._cumulative,

@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.groups import Layout, Planned, Seen
+from ucfh._kernels.intrinsics import borrow
+from ucfh._kernels.types import CountArrays, Layout, PlanArrays
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -62,9 +63,10 @@ class Weighed(NamedTuple):
     square: float
 
 
-@njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+@njit(forceinline=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def weigh_ball(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: float) -> Weighed:
     """The sums of a row at x, ln(1+y) from below; v (end-begin,) <= B."""
+    c, v = borrow((c, v))
     log, first, square, scale = 0.0, 0.0, 0.0, 1.0 / x
     for e in range(begin, end):
         y = (B - v[e - begin]) * scale
@@ -83,7 +85,7 @@ def weigh_ball(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: f
     return Weighed(log, first, square)
 
 
-@njit()
+@njit(forceinline=True)
 def fill(
     begin: int,
     end: int,
@@ -98,6 +100,7 @@ def fill(
 
     V (S,) is over states; bonus (entries,) is what an entry pays, or (0,).
     """
+    indices, V, bonus, v = borrow((indices, V, bonus, v))
     for e in range(begin, end):
         x = V[indices[e]]
         if bonus.size > 0:
@@ -125,6 +128,7 @@ def extreme(
     is nothing. ``guess`` is where to look for x first; 0: where it is for small eta. A row without
     visits has the whole simplex: its bound is B, and its slack the range of v.
     """
+    c, v = borrow((c, v))
     B, low, least_seen = rest, inf, inf
     for e in range(begin, end):
         y = v[e - begin]
@@ -212,6 +216,7 @@ def climb(
     The smaller of the two next to ``nu``; ``budget`` is not divided by n here. What is lost counts
     in n: ``lost`` with a value of ``worth``, ``others`` with one of ``best``.
     """
+    c, v = borrow((c, v))
     k = max(0.0, floor(log(max(nu, top) / top) / log(2.0)))
     out = Extreme(top, 0.0, top, 0.0)
     for _ in range(2):
@@ -241,7 +246,9 @@ def longest(indptr: Ints) -> int:
 
 
 @njit()
-def reach(row: int, layout: Layout, seen: Seen, eta: Floats, V: Floats, sign: float) -> float:
+def reach(
+    row: int, layout: Layout, seen: CountArrays, eta: Floats, V: Floats, sign: float
+) -> float:
     """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row."""
     begin, end = layout.indptr[row], layout.indptr[row + 1]
     v = np.empty(end - begin)
@@ -253,13 +260,13 @@ def reach(row: int, layout: Layout, seen: Seen, eta: Floats, V: Floats, sign: fl
 @njit()
 def plan(
     layout: Layout,
-    seen: Seen,
+    seen: CountArrays,
     eta: Floats,
     r: Floats,
     bonus: Floats,
     sign: float,
     tie: float,
-    out: Planned,
+    out: PlanArrays,
 ) -> None:
     """Optimistic (sign = 1) or robust planning over balls; eta (rows,), r (1 or H, R).
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.certificates import Certified
-from ucfh._kernels.evidence import (
+from ucfh._kernels.intrinsics import borrow
+from ucfh._kernels.row_bounds import (
     AHEAD,
     ANYTHING,
     LEAST,
@@ -58,6 +59,8 @@ def _charge(
     root of eta. V (S,) are values of the next step. Returns the state that stands for what is not
     listed, or -1.
     """
+    rows, evidence, pay, V = borrow((rows, evidence, pay, V))
+    scratch, v, to, out = borrow((scratch, v, to, out))
     if weight <= 0.0:
         return -1
     indices, known, order = rows.indices, evidence.known[row], scratch.order
@@ -113,6 +116,8 @@ def blame(
     state may follow some row. states (6, S), v (entries of the longest row,): scratch; states[0]
     is -1.
     """
+    rows, evidence, pay, bounds = borrow((rows, evidence, pay, bounds))
+    weights, states, v, out = borrow((weights, states, v, out))
     indptr, indices, first = rows.indptr, rows.indices, rows.first
     greedy, rival, branch = bounds.greedy, bounds.rival, bounds.branch
     x_up, x_low, x_pi, x_ahead = bounds.x_up, bounds.x_low, bounds.x_pi, bounds.x_ahead
@@ -196,6 +201,7 @@ def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints
     A row without visits leads to the best that may follow, as far as it is known; ties go to the
     row that was tried least. X (2, S): scratch, all 0.
     """
+    rows, evidence, gain, X, taken = borrow((rows, evidence, gain, X, taken))
     first, indptr, indices, c = rows.first, rows.indptr, rows.indices, evidence.one
     H, S = taken.shape
     for t in range(H - 1, -1, -1):

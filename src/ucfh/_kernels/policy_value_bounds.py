@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.balls import TIE
-from ucfh._kernels.evidence import (
+from ucfh._kernels.intrinsics import borrow
+from ucfh._kernels.kl_ball import TIE
+from ucfh._kernels.row_bounds import (
     ANYTHING,
     LEAST,
     MOST,
@@ -57,6 +58,8 @@ def evaluate(
     of bound ``start``: `LEAST`, `AHEAD` or, for a function that does not depend on the data, `UP`;
     0 if it is `TOLD`. With H = 0, V (1, S) is given.
     """
+    rows, evidence, pay, taken = borrow((rows, evidence, pay, taken))
+    states, v, V = borrow((states, v, V))
     kind, first, scratch = MOST if sign > 0.0 else LEAST, rows.first, Scratch(states[0], states[1])
     H, S = taken.shape
     for t in range(H - 1, -1, -1):
@@ -91,6 +94,7 @@ def expected(rows: Rows, evidence: Evidence, pay: Pay, taken: Ints, V: Floats) -
 
     A row without visits leads to the worst that may follow. A state without pairs keeps its V.
     """
+    rows, evidence, pay, taken, V = borrow((rows, evidence, pay, taken, V))
     first, indptr, indices, c = rows.first, rows.indptr, rows.indices, evidence.one
     H, S = taken.shape
     for t in range(H - 1, -1, -1):

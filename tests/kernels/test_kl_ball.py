@@ -16,25 +16,25 @@ from oracles import certified as oracle
 from oracles.certified_cases import Case, cases, random_budgets
 from oracles.mixtures import DIGITS
 from support.settings import many
-from ucfh._kernels import balls, certificates, l1
-from ucfh._kernels.groups import Layout, Seen
+from ucfh._kernels import certificates, kl_ball, l1
+from ucfh._kernels.types import CountArrays, Layout
 
 ROUNDED = 3e-14  # how far outward, relative to the values: ROUNDING, and the sums themselves
 # x is searched until KL is right up to CLOSE: to second order, CLOSE^2/8 of the way from the mean
-SEARCHED = balls.CLOSE**2 / 4 + 10 * balls.NEAR_ZERO
+SEARCHED = kl_ball.CLOSE**2 / 4 + 10 * kl_ball.NEAR_ZERO
 
 
 def fast(counts: list[int], V: list[float], eta: float, sign: int) -> float:
-    """`balls.reach` of one row whose successors are 0, 1, ..."""
+    """`kl_ball.reach` of one row whose successors are 0, 1, ..."""
     layout, seen = alone(counts)
-    return float(balls.reach(0, layout, seen, np.array([eta]), np.array(V, float), float(sign)))
+    return float(kl_ball.reach(0, layout, seen, np.array([eta]), np.array(V, float), float(sign)))
 
 
-def alone(counts: list[int]) -> tuple[Layout, Seen]:
+def alone(counts: list[int]) -> tuple[Layout, CountArrays]:
     """One row, whose successors are 0, 1, ..., with these counts."""
     none, ends = np.zeros(0, np.int64), np.array([0, len(counts)])
     every, n = np.arange(len(counts), dtype=np.int32), np.array([sum(counts)], np.int64)
-    return Layout(none, none, ends, every, 0), Seen(np.array(counts, np.int64), n)
+    return Layout(none, none, ends, every, 0), CountArrays(np.array(counts, np.int64), n)
 
 
 def exact(counts: list[int], V: list[float], eta: float, sign: int) -> tuple[Decimal, Decimal]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from oracles import certified as oracle
 from oracles.certified_cases import Case, Given, Told, cases, random_budgets, told
 from support.settings import many
-from ucfh._kernels import balls
-from ucfh._kernels import blame as kernels
+from ucfh._kernels import gap_gradient as kernels
+from ucfh._kernels import kl_ball
 from ucfh.confidence.known_states import KnownStateBounds
 from ucfh.confidence.value_bounds import COMPONENTS
 from ucfh.counts import Counts
@@ -57,7 +57,7 @@ def numeric_blame(best: Told, counts: Counts, by_difference: bool) -> Any:
 
 
 # the bounds themselves are known to about this part of themselves, and differences divide it by h
-NUMERIC: dict[str, Any] = {"rtol": 0.02, "atol": 4 * 4 * (balls.CLOSE**2 / 4) / 0.02}
+NUMERIC: dict[str, Any] = {"rtol": 0.02, "atol": 4 * 4 * (kl_ball.CLOSE**2 / 4) / 0.02}
 
 
 @settings(max_examples=60, deadline=None)

@@ -39,21 +39,21 @@ class Layout(NamedTuple):
     stride: int
 
 
-class Seen(NamedTuple):
+class CountArrays(NamedTuple):
     """Counts: c (entries,) of successors, n (rows,) of visits."""
 
     c: Ints
     n: Ints
 
 
-class Planned(NamedTuple):
+class PlanArrays(NamedTuple):
     """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions."""
 
     V: Floats
     policy: NDArray[Any]
 
 
-class Nature(NamedTuple):
+class EnvironmentArrays(NamedTuple):
     """The world: its table, p (entries,) and running sums of it, mean rewards r (1 or H, R).
 
     The running sums are infinite from the last possible entry of a row on. position (entries,):
@@ -69,7 +69,7 @@ class Nature(NamedTuple):
     stride: int
 
 
-class Sheet(NamedTuple):
+class ProblemArrays(NamedTuple):
     """What a learner was told: its table, rewards and the start.
 
     r (1 or H, R) of pairs; extra (1 or H, entries) on the next state, (1, 0) if there are none.
@@ -85,7 +85,7 @@ class Sheet(NamedTuple):
     start: Floats
 
 
-class Chosen(NamedTuple):
+class RowPolicy(NamedTuple):
     """A policy that takes rows (H, S), and V (H+1, S), 0 at H, what it is hoped to earn."""
 
     V: Floats

@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_once
-from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
-from ucfh._kernels.rates import greedy
+from ucfh._kernels.q_learning import greedy
+from ucfh._kernels.types import (
+    CountArrays,
+    EnvironmentArrays,
+    ProblemArrays,
+    Progress,
+    Record,
+    RowPolicy,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,11 +51,11 @@ def update_all(
     s: int,
     row: int,
     e: int,
-    sheet: Sheet,
+    sheet: ProblemArrays,
     tables: Floats,
     n: Ints,
     learned: Estimates,
-    out: Chosen,
+    out: RowPolicy,
 ) -> None:
     """Learn from one step: of the row (t, s, a), by its entry e.
 
@@ -92,12 +99,12 @@ def update_all(
 def learn_by_advantage(
     rng: np.random.Generator,
     episodes: int,
-    nature: Nature,
-    sheet: Sheet,
+    nature: EnvironmentArrays,
+    sheet: ProblemArrays,
     tables: Floats,
-    seen: Seen,
+    seen: CountArrays,
     learned: Estimates,
-    out: Chosen,
+    out: RowPolicy,
     followed: Ints,
     record: Record,
 ) -> Progress:

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.balls import extreme, fill
+from ucfh._kernels.intrinsics import borrow
+from ucfh._kernels.kl_ball import extreme, fill
 
 Ints = NDArray[np.int64]
 Index = NDArray[np.int32]
@@ -68,8 +69,8 @@ rest: what may come besides.
 
 The balls around its weights (see `Evidence`) have n_* in all and the budget eta_*. up, low: for the
 mean of V*, both with n_one; outcomes: of any function of the outcome; successors: of any function
-of the next state. ladder: the budget of `ucfh._kernels.balls.climb` for the mean of V* from above,
--1 for none.
+of the next state. ladder: the budget of `ucfh._kernels.kl_ball.climb` for the mean of V* from
+above, -1 for none.
 
 lost: the number of missing outcomes, included in n_one; their next states may be any. The rewards
 of lost_known of them are known: their sum is lost_paid, the smallest lost_least and the largest
@@ -140,7 +141,7 @@ class Rest(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """The bound of one row, times the sign: x, B and slack as in `ucfh._kernels.balls.Extreme`.
+    """The bound of one row, times the sign: x, B and slack as in `ucfh._kernels.kl_ball.Extreme`.
 
     beyond: the part of it that the probability of what was never seen accounts for. rest, state:
     the value and the state of what is not listed, as far as it counts. lost, worth: how many
@@ -193,6 +194,7 @@ def put_in_order(V: Floats, sign: float, order: Ints, other: Ints) -> None:
 
     other (S,): scratch. By merging runs of 1, 2, 4, ...
     """
+    V, order, other = borrow((V, order, other))
     S = len(V)
     for s in range(S):
         order[s] = s
@@ -230,6 +232,7 @@ def rest_of(
     ``kind`` of it. ``anew``: a listed state may come, too, if it is paid otherwise than before.
     ``extra`` is paid on top; ``anything``: what a state that nobody has seen is worth.
     """
+    rows, V, scratch = borrow((rows, V, scratch))
     indices, mark, order = rows.indices, scratch.mark, scratch.order
     if kind == NOTHING:
         return Rest(-inf, -1)
@@ -284,7 +287,7 @@ def lost_below(known: Any, V: float) -> tuple[float, float]:
     return min(known.lost_known, known.lost_paid / most), most + V
 
 
-@njit()
+@njit(forceinline=True)
 def bound_row(
     kind: int,
     row: int,
@@ -310,6 +313,8 @@ def bound_row(
     best that was seen, a mean of v is at most M (top - B) + that of v cut off at B. The better of
     the two; v may be cut off on return, where nothing was seen.
     """
+    rows, evidence, pay = borrow((rows, evidence, pay))
+    V, scratch, v = borrow((V, scratch, v))
     known, sign = evidence.known[row], sign_of(kind)
     alone = kind == AHEAD or t < 0 or (kind > LOW and known.noisy)
     c, n, eta = ball_of(kind, row, alone, evidence)

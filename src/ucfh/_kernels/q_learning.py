@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_once
-from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
+from ucfh._kernels.types import (
+    CountArrays,
+    EnvironmentArrays,
+    ProblemArrays,
+    Progress,
+    Record,
+    RowPolicy,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -31,7 +38,7 @@ def update_q(
     row: int,
     e: int,
     ahead: float,
-    sheet: Sheet,
+    sheet: ProblemArrays,
     bernstein: bool,
     tables: Floats,
     n: Ints,
@@ -73,13 +80,13 @@ def greedy(t: int, s: int, first: Ints, stride: int, Q: Floats) -> int:
 def learn_by_rates(
     rng: np.random.Generator,
     episodes: int,
-    nature: Nature,
-    sheet: Sheet,
+    nature: EnvironmentArrays,
+    sheet: ProblemArrays,
     bernstein: bool,
     tables: Floats,
-    seen: Seen,
+    seen: CountArrays,
     learned: Learned,
-    out: Chosen,
+    out: RowPolicy,
     followed: Ints,
     record: Record,
 ) -> Progress:

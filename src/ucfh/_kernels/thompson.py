@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_and_count
-from ucfh._kernels.groups import Chosen, Nature, Progress, Record, Seen, Sheet
 from ucfh._kernels.online import TIE
+from ucfh._kernels.types import (
+    CountArrays,
+    EnvironmentArrays,
+    ProblemArrays,
+    Progress,
+    Record,
+    RowPolicy,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -76,7 +83,7 @@ def draw_models(
 
 
 @njit()
-def plan_draws(sheet: Sheet, posterior: Posterior, draws: Draws, out: Chosen) -> None:
+def plan_draws(sheet: ProblemArrays, posterior: Posterior, draws: Draws, out: RowPolicy) -> None:
     """Plan for the best of J draws, row by row."""
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
     r, extra, p, aside, V, rows = sheet.r, sheet.extra, draws.p, draws.aside, out.V, out.rows
@@ -106,12 +113,12 @@ def learn_by_draws(
     rng: np.random.Generator,
     own: np.random.Generator,
     episodes: int,
-    nature: Nature,
-    sheet: Sheet,
+    nature: EnvironmentArrays,
+    sheet: ProblemArrays,
     posterior: Posterior,
-    seen: Seen,
+    seen: CountArrays,
     draws: Draws,
-    out: Chosen,
+    out: RowPolicy,
     followed: Ints,
     record: Record,
 ) -> Progress:
@@ -141,7 +148,12 @@ def deviation(noise: Noise, k: int) -> float:
 
 @njit()
 def plan_with_noise(
-    own: np.random.Generator, sheet: Sheet, noise: Noise, clock: Ints, seen: Seen, out: Chosen
+    own: np.random.Generator,
+    sheet: ProblemArrays,
+    noise: Noise,
+    clock: Ints,
+    seen: CountArrays,
+    out: RowPolicy,
 ) -> None:
     """Plan with noise in every (t, s, a); clock (1,) is the episode, counted from 1."""
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
@@ -169,12 +181,12 @@ def learn_by_noise(
     rng: np.random.Generator,
     own: np.random.Generator,
     episodes: int,
-    nature: Nature,
-    sheet: Sheet,
+    nature: EnvironmentArrays,
+    sheet: ProblemArrays,
     noise: Noise,
     clock: Ints,
-    seen: Seen,
-    out: Chosen,
+    seen: CountArrays,
+    out: RowPolicy,
     followed: Ints,
     record: Record,
 ) -> Progress:
