@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ucfh._kernels.types import CountArrays
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh._utils.validation import as_array, as_numbers
 from ucfh.exceptions import InputError, check_type

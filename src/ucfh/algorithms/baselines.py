@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels import random_policies as kernels
-from ucfh._kernels.types import EnvironmentArrays, Record
+from ucfh._kernels.types import EnvironmentArrays, Record, RowPolicy
 from ucfh._utils.arrays import Ints
 from ucfh.algorithms.base import Agent, LoopResult
 from ucfh.algorithms.bonus import SeededAgent

@@ -28,8 +28,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ucfh._kernels import kl_ball
 from ucfh._kernels.episodes import promise
 from ucfh._kernels.online import NO_CAP, Rule
+from ucfh._kernels.types import PlanArrays
 from ucfh._utils.arrays import Floats
 from ucfh.algorithms.stopping import Stopping, mixture_rate
 from ucfh.planning import Plan

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ucfh._kernels import thompson as kernels
-from ucfh._kernels.types import EnvironmentArrays, Record
+from ucfh._kernels.types import EnvironmentArrays, Record, RowPolicy
 from ucfh.algorithms.bonus import SeededAgent
 from ucfh.exceptions import InputError, check_count
 from ucfh.mdp import Problem

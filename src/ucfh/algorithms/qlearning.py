@@ -31,7 +31,7 @@ from math import log, sqrt
 import numpy as np
 
 from ucfh._kernels import q_learning as kernels
-from ucfh._kernels.types import EnvironmentArrays, Record
+from ucfh._kernels.types import EnvironmentArrays, Record, RowPolicy
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import INITIAL_TABLE_SIZE, EpisodeAgent
 

@@ -45,7 +45,7 @@ from __future__ import annotations
 import numpy as np
 
 from ucfh._kernels import thompson as kernels
-from ucfh._kernels.types import EnvironmentArrays, Record
+from ucfh._kernels.types import EnvironmentArrays, Record, RowPolicy
 from ucfh._utils.arrays import Floats, Ints
 from ucfh.algorithms.bonus import SeededAgent
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ucfh._kernels import certificates
+from ucfh._kernels import certificates, policy_value_bounds
 from ucfh._kernels import gap_gradient as kernels
 from ucfh._kernels.intrinsics import APART
 from ucfh._kernels.mixtures import lower_mean
