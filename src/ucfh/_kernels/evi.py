@@ -93,7 +93,7 @@ def _plan_states(
     policy: NDArray[Any],
     z: Floats,
 ) -> float:
-    """One time step for up to BATCH states (n,): V[t] into v (S,), its actions into policy (S,).
+    """Plan step t for up to BATCH states (n,): write V[t] into v (S,), actions into policy (S,).
 
     Bounds are believed where they decide by more than ``far``. Actions whose values differ by no
     more than ``tie`` are equal, and the lowest is taken. sign V[t] goes into z (S,). Returns how
@@ -153,7 +153,7 @@ def _plan_states(
 
 @njit(inline="always")
 def _reward_growth(t: int, r: Floats) -> float:
-    """How far r_{t-1} is above r_t at most; r (1 or H, R)."""
+    """Return max(r_{t-1} - r_t) over all pairs; r (1 or H, R)."""
     if not 0 < t < len(r):
         return 0.0
     growth = -np.inf
@@ -164,7 +164,7 @@ def _reward_growth(t: int, r: Floats) -> float:
 
 @njit(inline="always")
 def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
-    """Step t; z (S,) = sign V[t+1]."""
+    """Return the arrays of step t; z (S,) = sign V[t+1]."""
     r, bonus = model.r, model.bonus
     return Step(
         r=r[min(t, len(r) - 1)],
@@ -177,7 +177,7 @@ def _see(t: int, horizon: int, model: Model, z: Floats) -> Step:
 
 @njit(inline="always")
 def _scratch(states: int, actions: int) -> Scratch:
-    """What a thread needs for itself."""
+    """Return the arrays that one thread plans with."""
     rows, order = BATCH * actions, np.empty(states, np.int64)
     for s in range(states):
         order[s] = s
@@ -345,7 +345,7 @@ def resweep(
 
 @njit()
 def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
-    """The probabilities that attain V, into out (H, entries), or (1, entries) with stages."""
+    """Write the probabilities that attain V into out (H, entries), or (1, entries) with stages."""
     indptr, stride, lo = model.indptr, model.stride, model.lo
     H, S = len(V) - 1, V.shape[1]
     z, y = np.empty(S), np.empty(S)

@@ -84,7 +84,7 @@ def weigh(
 def _extent(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats
 ) -> tuple[float, float, float, float]:
-    """(the least value, M just below it, the greatest value, M there) of one row."""
+    """Return the least value of a row, M just below it, the greatest value and M there."""
     lo, hi, y = borrow((lo, hi, y))
     bottom, most, top, least = np.inf, 0.0, -np.inf, 0.0
     for e in range(np.uint64(begin), np.uint64(end)):
@@ -97,7 +97,7 @@ def _extent(
 
 @njit(fastmath={"nnan", "nsz"})
 def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[float, float]:
-    """Of the values y[:size] between low and high: the greatest up to x, the least above it.
+    """Return the greatest value up to x and the least one above it, of y[:size] in (low, high).
 
     Infinite if there is none.
     """
@@ -112,7 +112,7 @@ def _around(y: Floats, size: int, low: float, x: float, high: float) -> tuple[fl
 
 @njit()
 def guess_in_short(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: float) -> float:
-    """The pivot of a short row, but for rounding; x if it is longer."""
+    """Return the pivot of a short row up to rounding, or x if the row is longer than `SHORT`."""
     lo, hi, y = borrow((lo, hi, y))
     if end - begin > SHORT:
         return x
@@ -128,7 +128,7 @@ def guess_in_short(lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: f
 
 @njit()
 def sort_again(order: Ints, z: Floats) -> None:
-    """Bring order (C,), places of z (C,), into that of falling values; it nearly is."""
+    """Sort order (C,), places of z (C,), by falling values; it is nearly sorted on entry."""
     order, z = borrow((order, z))
     for i in range(1, order.size):
         j, place, value = i, order[i], z[order[i]]
@@ -140,7 +140,7 @@ def sort_again(order: Ints, z: Floats) -> None:
 
 @njit()
 def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
-    """Where a row's pivot is, but for rounding, given the order (C,) of its values, falling."""
+    """Return the place of a row's pivot up to rounding, given the falling order (C,) of values."""
     lo, hi, order = borrow((lo, hi, order))
     mass, above, first = 0.0, np.uint64(0), np.uint64(begin)
     for j in range(order.size):
@@ -156,7 +156,7 @@ def guess_in_order(lo: Floats, hi: Floats, begin: int, order: Ints) -> int:
 def best_mean(
     lo: Floats, hi: Floats, begin: int, end: int, y: Floats, x: float, place: int
 ) -> tuple[float, int]:
-    """(the maximum over one row, where its pivot is).
+    """Return the maximum over one row, and the place of its pivot.
 
     lo, hi (entries,), of which the row has those from begin to end; y (C,) or longer. The pivot is
     first taken to be x, and to be at ``place``.
@@ -196,7 +196,7 @@ def best_mean(
 
 @njit()
 def expectation(row: int, layout: Layout, lo: Floats, hi: Floats, v: Floats, sign: float) -> float:
-    """The best (sign = 1) or worst (sign = -1) mean of v (S,) over the box of one row.
+    """Return the largest (sign = 1) or smallest (-1) mean of v (S,) over the box of one row.
 
     lo, hi (entries,): bounds of the probabilities.
     """

@@ -65,7 +65,7 @@ class Weighed(NamedTuple):
 
 @njit(forceinline=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def weigh_ball(begin: int, end: int, c: Ints | Floats, v: Floats, B: float, x: float) -> Weighed:
-    """The sums of a row at x, ln(1+y) from below; v (end-begin,) <= B."""
+    """Return the sums of a row at x, ln(1+y) from below; v (end-begin,) <= B."""
     c, v = borrow((c, v))
     log, first, square, scale = 0.0, 0.0, 0.0, 1.0 / x
     for e in range(begin, end):
@@ -96,7 +96,7 @@ def fill(
     most: float,
     v: Floats,
 ) -> None:
-    """V of the entries from ``begin`` to ``end``, times the sign, at most ``most``: v (end-begin,).
+    """Write min(sign V, most) of the entries from ``begin`` to ``end`` into v (end-begin,).
 
     V (S,) is over states; bonus (entries,) is what an entry pays, or (0,).
     """
@@ -121,7 +121,7 @@ def extreme(
     lost: float,
     worth: float,
 ) -> Extreme:
-    """The best mean of v (end-begin,) over the ball of the row with entries ``begin`` to ``end``.
+    """Return the largest mean of v (end-begin,) over the ball of a row: entries begin <= e < end.
 
     c (entries,) sums to n there, or to less: what is lost counts in n, ``lost`` of it with a value
     of ``worth``, and all else as B. ``rest`` is the best value of what is not listed; -inf if there
@@ -238,7 +238,7 @@ def climb(
 
 @njit()
 def longest(indptr: Ints) -> int:
-    """The number of entries of the longest row."""
+    """Return the number of entries of the longest row."""
     most = 0
     for row in range(len(indptr) - 1):
         most = max(most, indptr[row + 1] - indptr[row])
@@ -249,7 +249,7 @@ def longest(indptr: Ints) -> int:
 def reach(
     row: int, layout: Layout, seen: CountArrays, eta: Floats, V: Floats, sign: float
 ) -> float:
-    """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row."""
+    """Return the largest (sign = 1) or smallest (-1) mean of V (S,) over the ball of a row."""
     begin, end = layout.indptr[row], layout.indptr[row + 1]
     v = np.empty(end - begin)
     fill(begin, end, layout.indices, V, V[:0], sign, inf, v)

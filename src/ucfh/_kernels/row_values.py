@@ -84,7 +84,7 @@ class Scratch(NamedTuple):
 
 @njit(fastmath=REORDER)
 def _average(p: Floats, z: Floats) -> float:
-    """The mean of z over a row that lists all states in order: p, z (S,)."""
+    """Return sum_j p_j z_j of a row that lists all states in order: p, z (S,)."""
     p, z = borrow((p, z))
     total = 0.0
     for j in range(p.size):
@@ -94,7 +94,7 @@ def _average(p: Floats, z: Floats) -> float:
 
 @njit()
 def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Floats) -> None:
-    """The values of the rows that are due into q: of known probabilities."""
+    """Write the values of the rows that are due into q, for known probabilities."""
     model, step, row, q = borrow((model, step, row, q))
     indptr, indices, p, z = model.indptr, model.indices, model.lo, step.z
     offset = np.uint64(step.offset)
@@ -111,7 +111,7 @@ def _average_rows(many: np.uint64, model: Model, step: Step, row: Places, q: Flo
 
 @njit()
 def look_up(begin: int, end: int, model: Model, step: Step, y: Floats) -> None:
-    """The values of a row's successors, sign (V[t+1] + bonus), into y (C,) or longer."""
+    """Write sign (V[t+1] + bonus) of a row's next states into y (C,) or longer."""
     model, step, y = borrow((model, step, y))
     indices, bonus, z = model.indices, step.bonus, step.z
     # numba would ask whether a signed index counts from the end
@@ -132,7 +132,7 @@ def _weigh_rows(
     scratch: Scratch,
     q: Floats,
 ) -> None:
-    """The values of the rows that are due into q: of the best probabilities between bounds.
+    """Write the values of the rows that are due into q, for the best model between bounds.
 
     Rows whose pivot is lost come last, all together: nobody can predict which they are.
     """
@@ -185,7 +185,7 @@ def value_rows(
     scratch: Scratch,
     q: Floats,
 ) -> None:
-    """The values of the rows that are due, row[:many], into q."""
+    """Write the values of the rows that are due, row[:many], into q."""
     if step.ended:
         for i in range(many):
             q[i] = step.r[scratch.row[i]]

@@ -1,15 +1,10 @@
-"""Arrays that belong together, as several kernels take them.
+"""Named tuples of arrays that kernels take and fill.
 
-A kernel takes arrays in named groups, and gives arrays by name: it fills those of a group that it
-is passed, or returns one. What may be missing is an argument of its own, or None: code for what is
-not there is then left out where it is compiled, which a field of a group does not allow. Groups are
-passed without references (`ucfh._kernels.lowering`): no kernel returns an array of one that it was
-given.
+An argument that may be missing is not a field but an argument of its own, or None: numba then
+leaves out the code for it.
 
-Numba's cache knows a group by its class and the types of its fields, not by their names: were two
-fields of one type exchanged, compiled code would go on to take one for the other. So a kernel
-imports the classes of the groups that it takes, and what it was compiled to is thrown away when a
-file that it imports from has changed (`ucfh._kernels.compiling`).
+Numba identifies a named tuple by its class and the types of its fields, not by their names. If two
+fields of one type change places, compiled code must be discarded; see `ucfh._kernels._jit`.
 """
 
 from __future__ import annotations
@@ -25,11 +20,12 @@ Floats = NDArray[np.float64]
 
 
 class Layout(NamedTuple):
-    """The rows of a table (`ucfh.transitions`).
+    """Rows of a table (`ucfh.transitions`): one for each (t, s, a), and the start, which is the
+    last.
 
-    first (S+1,): the first row of each state within a stage. action (R,): the action of each row
-    within a stage. indptr (rows+1,): where the entries of each row begin; the last row is the
-    start. indices (entries,): successors. The row of (t, s, i) is t*stride + first[s] + i.
+    first (S+1,): the first row of each state within a segment. action (R,): the action of each row
+    within a segment. indptr (rows+1,): the first entry of each row. indices (entries,): next
+    states. The row of (t, s, i) is t*stride + first[s] + i.
     """
 
     first: Ints
@@ -40,24 +36,24 @@ class Layout(NamedTuple):
 
 
 class CountArrays(NamedTuple):
-    """Counts: c (entries,) of successors, n (rows,) of visits."""
+    """Counts: c (entries,) of next states, n (rows,) of visits."""
 
     c: Ints
     n: Ints
 
 
 class PlanArrays(NamedTuple):
-    """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions."""
+    """Output of planning: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions."""
 
     V: Floats
     policy: NDArray[Any]
 
 
 class EnvironmentArrays(NamedTuple):
-    """The world: its table, p (entries,) and running sums of it, mean rewards r (1 or H, R).
+    """Environment: its table, probabilities p (entries,) and mean rewards r (1 or H, R).
 
-    The running sums are infinite from the last possible entry of a row on. position (entries,):
-    where its entries stand in the learner's table.
+    cumulative (entries,): sums of p within each row, infinite from its last possible entry on.
+    position (entries,): the place of each entry in the table of the agent.
     """
 
     indptr: Ints
@@ -70,10 +66,10 @@ class EnvironmentArrays(NamedTuple):
 
 
 class ProblemArrays(NamedTuple):
-    """What a learner was told: its table, rewards and the start.
+    """Known problem: its table, rewards and the start.
 
-    r (1 or H, R) of pairs; extra (1 or H, entries) on the next state, (1, 0) if there are none.
-    start (S,), or (0,) if it is unknown.
+    r (1 or H, R): rewards of pairs. extra (1 or H, entries): rewards on the next state, (1, 0) if
+    there are none. start (S,): probabilities, or (0,) if they are unknown.
     """
 
     first: Ints
@@ -86,17 +82,17 @@ class ProblemArrays(NamedTuple):
 
 
 class RowPolicy(NamedTuple):
-    """A policy that takes rows (H, S), and V (H+1, S), 0 at H, what it is hoped to earn."""
+    """Policy that takes rows (H, S), and its estimated values V (H+1, S), V[H] = 0."""
 
     V: Floats
     rows: Ints
 
 
 class Record(NamedTuple):
-    """Policies that were followed one after the other: (k,) each.
+    """Policies followed one after the other: (k,) each.
 
-    The episode with which a policy began, counted from the first of the episodes that were asked
-    for; what it earns, and what it promised.
+    first_episode: the first episode of each policy, counted from the first one of the call. value:
+    its expected return. promised: its estimated return.
     """
 
     first_episode: Ints
@@ -105,7 +101,7 @@ class Record(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How many episodes were walked, and how many policies recorded."""
+    """Numbers of episodes simulated and of policies recorded."""
 
     episodes: int
     recorded: int
