@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
+from ucfh._kernels.intrinsics import borrow
 from ucfh._kernels.types import CountArrays, EnvironmentArrays, Record
 from ucfh._kernels.walk import draw
 
@@ -18,6 +19,7 @@ Floats = NDArray[np.float64]
 @njit()
 def walk_once(rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, path: Ints) -> int:
     """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
+    nature, rows, path = borrow((nature, rows, path))
     s, row = 0, len(nature.indptr) - 2
     for t in range(len(rows) + 1):
         if t > 0:
@@ -33,6 +35,7 @@ def walk_and_count(
     rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, seen: CountArrays, path: Ints
 ) -> None:
     """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
+    nature, rows, seen, path = borrow((nature, rows, seen, path))
     walk_once(rng, nature, rows, path)
     s = nature.indices[path[0]]
     for t in range(len(rows)):
@@ -63,6 +66,7 @@ def take_up(nature: EnvironmentArrays, rows: Ints, followed: Ints) -> float:
 @njit()
 def promise(start: Floats, v: Floats) -> float:
     """The mean of v (S,) over the start (S,) that the learner was told; the best v if none."""
+    start, v = borrow((start, v))
     x, best = 0.0, -inf
     for s in range(v.size):
         best = max(best, v[s])
@@ -74,6 +78,7 @@ def promise(start: Floats, v: Floats) -> float:
 @njit()
 def same(a: Ints, b: Ints) -> bool:
     """Whether two policies (H, S) take the same rows."""
+    a, b = borrow((a, b))
     for t in range(a.shape[0]):
         for s in range(a.shape[1]):
             if a[t, s] != b[t, s]:
@@ -97,6 +102,8 @@ def note(
     followed (H, S): the rows of the policy recorded last. Returns how many are recorded then; -1 if
     there is no room.
     """
+    nature, start, v, rows, followed = borrow((nature, start, v, rows, followed))
+    record = borrow(record)
     if same(rows, followed):
         return recorded
     if recorded == len(record.value):

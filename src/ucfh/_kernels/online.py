@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ucfh._kernels._jit import njit
 from ucfh._kernels.dirichlet import upper_quantile
 from ucfh._kernels.episodes import note, walk_once
+from ucfh._kernels.intrinsics import borrow
 from ucfh._kernels.kl_ball import extreme
 from ucfh._kernels.types import CountArrays, EnvironmentArrays, ProblemArrays, Progress, Record
 
@@ -93,6 +94,7 @@ def _in_ball(c: Ints, v: Floats, radius: float) -> float:
 
     Half of the radius goes to the best, and is taken from the worst upwards.
     """
+    c, v = borrow((c, v))
     best, mean, at_best, n = -inf, 0.0, 0, 0
     for j in range(v.size):
         mean += c[j] * v[j]
@@ -135,6 +137,8 @@ def plan(
     sets (2, rows): terms from BUDGET on; None if there are no such terms, which is much less to
     compile.
     """
+    sheet, rule, terms, seen, G = borrow((sheet, rule, terms, seen, G))
+    out = borrow(out)
     first, indptr, indices, stride = sheet.first, sheet.indptr, sheet.indices, sheet.stride
     r, extra, c, n = sheet.r, sheet.extra, seen.c, seen.n
     Q, V, L, rows = out.Q, out.V, out.L, out.rows
@@ -237,6 +241,8 @@ def learn(
     Stops early if there is no room for another record, or in the tables. sets as in `plan`.
     followed (H, S): the rows of the policy recorded last.
     """
+    nature, sheet, rule, bonus, seen = borrow((nature, sheet, rule, bonus, seen))
+    out, followed, record = borrow((out, followed, record))
     rows, c, n, N, G = out.rows, seen.c, seen.n, bonus.N, bonus.G
     which, tables, terms, crowding = bonus.which, bonus.tables, bonus.terms, bonus.crowding
     H = len(rows)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_once
+from ucfh._kernels.intrinsics import borrow
 from ucfh._kernels.q_learning import greedy
 from ucfh._kernels.types import (
     CountArrays,
@@ -45,7 +46,7 @@ class Estimates(NamedTuple):
     open: Bools
 
 
-@njit()
+@njit(forceinline=True)
 def update_all(
     t: int,
     s: int,
@@ -62,6 +63,7 @@ def update_all(
     tables (4, most + 1) by n (rows,): eta, the bonus of the bounds, and of the reference: the
     factor of deviations and the rest.
     """
+    sheet, tables, n, learned, out = borrow((sheet, tables, n, learned, out))
     Q, moments, B, V = learned.Q, learned.moments, learned.B, out.V
     lower, reference = learned.lower, learned.reference
     H, following, at = len(out.rows), sheet.indices[e], n[row]
@@ -113,6 +115,8 @@ def learn_by_advantage(
     Stops early if there is no room for another record, or in the tables. followed (H, S): the rows
     of the policy recorded last.
     """
+    nature, sheet, tables, seen, learned = borrow((nature, sheet, tables, seen, learned))
+    out, followed, record = borrow((out, followed, record))
     rows, c, n = out.rows, seen.c, seen.n
     H = len(rows)
     path, recorded = np.empty(H + 1, np.int64), 0

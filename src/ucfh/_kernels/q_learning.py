@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
 from ucfh._kernels.episodes import note, walk_once
+from ucfh._kernels.intrinsics import borrow
 from ucfh._kernels.types import (
     CountArrays,
     EnvironmentArrays,
@@ -49,6 +50,7 @@ def update_q(
     tables (5, most + 1) by n (rows,): alpha, b, and of beta: the factor of sqrt(W + H), the rest,
     the cap.
     """
+    sheet, tables, n, out = borrow((sheet, tables, n, out))
     Q, beta, sums = out.Q, out.beta, out.sums
     paid = sheet.r[min(t, len(sheet.r) - 1), row - t * sheet.stride]
     if sheet.extra.shape[1]:
@@ -66,9 +68,10 @@ def update_q(
     Q[row] += alpha * (paid + ahead + bonus - Q[row])
 
 
-@njit()
+@njit(forceinline=True)
 def greedy(t: int, s: int, first: Ints, stride: int, Q: Floats) -> int:
     """The row of highest Q (rows,) in a state."""
+    first, Q = borrow((first, Q))
     best = t * stride + first[s]
     for row in range(best + 1, t * stride + first[s + 1]):
         if Q[row] > Q[best]:
@@ -95,6 +98,8 @@ def learn_by_rates(
     Stops early if there is no room for another record, or in the tables. followed (H, S): the rows
     of the policy recorded last.
     """
+    nature, sheet, tables, seen, learned = borrow((nature, sheet, tables, seen, learned))
+    out, followed, record = borrow((out, followed, record))
     V, rows, c, n, Q = out.V, out.rows, seen.c, seen.n, learned.Q
     H = len(rows)
     path, recorded = np.empty(H + 1, np.int64), 0

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
+from ucfh._kernels.intrinsics import borrow
 from ucfh._kernels.types import CountArrays, EnvironmentArrays
 
 Ints = NDArray[np.int64]
@@ -51,9 +52,10 @@ def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
         out[last : indptr[row + 1]] = np.inf
 
 
-@njit()
+@njit(forceinline=True)
 def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
     """The first entry whose cumulative probability exceeds u."""
+    cumulative = borrow(cumulative)
     while end - begin > 8:
         middle = (begin + end) >> 1
         if cumulative[middle - 1] > u:
