@@ -28,9 +28,9 @@ CHOICES = ("scores", "difference", "freeze")
 
 
 class Silent(KnownStateBounds):
-    """It blames nothing but the route."""
+    """It attributes the gap to nothing but the route."""
 
-    def blame(self, b: Bounds, by_difference: bool) -> Any:  # noqa: ARG002
+    def attribute_gap(self, b: Bounds, by_difference: bool) -> Any:  # noqa: ARG002
         """Which one it is asked for."""
         return np.array([float(by_difference)])
 

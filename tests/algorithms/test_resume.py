@@ -154,7 +154,7 @@ def test_a_run_is_not_cut_shorter() -> None:
 @pytest.mark.parametrize("name", ["psrl", "ucbvi-bf", "mvp", "ucb-h", "epsilon-greedy"])
 def test_agents_that_are_told_how_many_episodes_there_will_be(name: str) -> None:
     """One rule: told the same number again, they go on; told another one, one line says which."""
-    told = "made for 60 episodes, a number that {} is told at the start: pass episodes=60 "
+    told = "made for 60 episodes, which {} needs to know at the start: pass episodes=60 "
     part = simulate(MDP, new_agent(name), 20)
     for other in (10, 20, 100):
         with pytest.raises(InputError, match=told.format(name)) as caught:

@@ -169,7 +169,7 @@ def test_a_refuted_declaration_leaves_the_log_alone(capsys: Printed, tmp_path: P
     asked = ["learn", "env:Blackjack-v1,horizon=3", "--episodes", "200", *given]
     code, out, err = run(capsys, *asked, "--rewards=-1,0.5", "--json")
     assert code == 2
-    assert err.startswith("ucfh: Blackjack-v1 paid 1 at step ")
+    assert err.startswith("ucfh: Blackjack-v1 returned reward 1 at step ")
     assert err.endswith("declare the range of rewards, rewards=(LOW, HIGH) or --rewards LOW,HIGH\n")
     found = json.loads(out)
     assert f"ucfh: {found['fault']}\n" == err
@@ -183,7 +183,7 @@ def test_no_bounds_are_printed_under_a_refuted_declaration(capsys: Printed) -> N
     code, out, _ = run(capsys, "learn", "env:CliffWalking-v1,horizon=5")
     assert code == 2
     assert "earns" not in out
-    assert "     refuted  CliffWalking-v1 paid -1 at step 0" in out
+    assert "     refuted  CliffWalking-v1 returned reward -1 at step 0" in out
 
 
 def test_ctrl_c_keeps_what_was_learned(
@@ -324,7 +324,7 @@ def test_other_files_are_not_resumed(capsys: Printed, tmp_path: Path) -> None:
     np.savez(other, a=np.zeros(3))
     for path in (told, other):
         said = fails(capsys, "learn", LAKE, "--resume", path)
-        remedy = "not what `ucfh learn env:NAME --save` wrote, or damaged: pass another file"
+        remedy = "not a file of `ucfh learn env:NAME --save`, or damaged: pass another file"
         assert said == f"ucfh: {path}: {remedy}\n"
     assert "not a saved run" in fails(capsys, "learn", "chain:n=3", "--resume", a)
     for given, message in (

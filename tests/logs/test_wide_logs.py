@@ -278,7 +278,7 @@ def test_wrong_bins(tmp_path: Path) -> None:
         ({"mood": {"quantiles": 4}}, 'must be {"quantiles": 4, "episodes": 500}'),
         (
             {"mood": {"quantiles": 1, "episodes": 5}},
-            "bins['mood']['quantiles'] = 1 must be a whole",
+            "bins['mood']['quantiles'] = 1 must be an integer",
         ),
         ({"mood": {"quantiles": 2, "episodes": 5}}, "it has 1 episodes, so the first 5 cannot be"),
         ([1], "bins = [1] must be edges by column"),

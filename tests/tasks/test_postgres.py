@@ -370,7 +370,8 @@ def test_no_password_is_shown(one: str, two: str, quoted: bool, in_query: bool) 
     [
         ("postgresql://u:sesame@h/db", "postgresql://u:***@h/db"),
         ("postgres://u:sesame@sesame@h/db?x=y", "postgres://u:***@h/db?x=y"),
-        ("postgresql://h/db?PASSWORD=sesame&x=y", "postgresql://h/db?PASSWORD=***&x=y"),
+        ("postgresql://h/db?PASSWORD=sesame&port=5", "postgresql://h/db?PASSWORD=***&port=5"),
+        ("postgresql://h/db?password=ses&ame=x", "postgresql://h/db?password=***"),
         ("postgresql://h/db?p%61ssword=sesame", "postgresql://h/db?p%61ssword=***"),
         ("postgresql://h/db?sslpassword=sesame", "postgresql://h/db?sslpassword=***"),
         ("postgresql://h:5432/db?password=ses@sesame", "postgresql://h:***"),

@@ -19,8 +19,8 @@ def test_any_state_after_any_other() -> None:
     message = fault(Problem, 10**6, 10, 10)
     assert message == (
         "a table in which any of 1000000 states may follow any pair needs about 1000000000000000 "
-        "bytes of memory (1e+06 GB), but only 10 GB are free: pass successors to say which "
-        "states may follow, or use a larger machine"
+        "bytes of memory (1e+06 GB), but only 10 GB are free: pass the successors, "
+        "or use a larger machine"
     )
     assert "any of 100000 states" in fault(make("chain:n=100000").problem.hiding, "successors")
 

@@ -44,7 +44,8 @@ class PartCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name."""
-        _refuse_removed(f"{ctx.info_name} {cmd_name}")
+        if ctx is not None:
+            _refuse_removed(f"{ctx.info_name} {cmd_name}")
         return super().get_command(ctx, cmd_name)
 
 

@@ -37,7 +37,7 @@ def audit(data: Any, problem: AnyProblem | None = None, alpha: float = ALPHA) ->
     >>> import ucfh
     >>> ucfh.write_log(ucfh.make("chain:n=3,horizon=3"), "chain.csv", 500)
     >>> ucfh.audit("chain.csv")
-    AuditReport(nothing found; 5 assumptions, 500 episodes)
+    AuditReport(no findings; 5 assumptions, 500 episodes)
 
     """
     if isinstance(data, Log):

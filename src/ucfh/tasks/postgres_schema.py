@@ -30,7 +30,13 @@ NEARLY = re.compile(
 )
 """Addresses in other forms than ours, which may hold a password and are no names of files."""
 IN_HOST = re.compile(r"(:/*[^:@/?]*:)(.*)(?=@)", re.DOTALL)
-IN_QUERY = re.compile(r"([?&][\w%]+=)(.*?)(?=&[\w%]+=|$)", re.DOTALL)
+PARAMETERS = (
+    "host|hostaddr|port|dbname|user|passfile|service|options|application_name|client_encoding|"
+    "connect_timeout|target_session_attrs|channel_binding|require_auth|"
+    r"ssl\w*|gss\w*|krb\w*|keepalives\w*|tcp_\w*"
+)
+"""libpq's parameters; anything else after a password is taken for a part of it."""
+IN_QUERY = re.compile(rf"([?&][\w%]+=)(?=(.*?)(?:&(?:{PARAMETERS})=|$))", re.DOTALL)
 IN_WORDS = re.compile(
     r"(\w*password\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s&]+)", re.DOTALL | re.IGNORECASE
 )

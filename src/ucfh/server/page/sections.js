@@ -108,7 +108,7 @@ const tested = new Rows(
   (row, x) => {
     const [, result, evidence, threshold] = row.children;
     row.classList.toggle("bad", x.refuted);
-    say(result, x.refuted ? "✗ refuted" : "✓ nothing found");
+    say(result, x.refuted ? "✗ refuted" : "✓ no findings");
     say(evidence, x.e_value < 0.01 ? "below 0.01" : amount(x.e_value));
     say(threshold, amount(x.threshold));
   },
