@@ -16,8 +16,8 @@ from evaluation.measurements import Values
 from evaluation.plotting import GREY, Analysis, dot_plot, legend, new_figure
 from evaluation.statistics import largest_share
 from ucfh.problems import make
+from ucfh.simulation.verification import verify
 from ucfh.theory.constants import Variant
-from ucfh.theory.verification import verify
 
 VARIANTS = {"paper": "published", "corrected": "corrected"}
 

@@ -16,8 +16,8 @@ from support.settings import SOURCE
 # data sources, interfaces.
 LAYERS = [
     ["exceptions", "_utils", "_kernels"],
-    ["transitions", "rewards", "planning", "mdp", "interval_mdp", "io", "problems", "counts",
-     "sparse_counts", "confidence", "auditing", "certificate"],
+    ["transitions", "rewards", "planning", "mdp", "interval_mdp", "io", "problems", "policies",
+     "counts", "sparse_counts", "confidence", "auditing", "certificate"],
     ["algorithms", "theory", "simulation", "comparison"],
     ["logs", "certification", "envs", "tasks"],
     ["server", "reporting", "cli", "__main__"],

@@ -28,8 +28,8 @@ from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.exceptions import check_type, check_unit, unknown, wrong_type
 from ucfh.interval_mdp import IntervalMDP
 from ucfh.io import read_intervals, read_model, write_model
-from ucfh.io.policies import read_policy
 from ucfh.logs.synthetic import write_log
+from ucfh.policies import read_policy
 from ucfh.problems import as_mdp, as_problem
 
 MDP3 = make("chain:n=3")

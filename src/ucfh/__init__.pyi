@@ -25,8 +25,6 @@ from .interval_mdp import IntervalMDP as IntervalMDP
 from .io import read_intervals as read_intervals
 from .io import read_model as read_model
 from .io import write_model as write_model
-from .io.policies import read_policy as read_policy
-from .io.policies import write_policy as write_policy
 from .logs.audit import audit as audit
 from .logs.reading import Log as Log
 from .logs.reading import read_log as read_log
@@ -35,6 +33,8 @@ from .mdp import MDP as MDP
 from .mdp import Problem as Problem
 from .planning import Plan as Plan
 from .planning import fixed_horizon_evi as fixed_horizon_evi
+from .policies import read_policy as read_policy
+from .policies import write_policy as write_policy
 from .problems import make as make
 from .server.client import RemoteTask as RemoteTask
 from .server.client import connect as connect
@@ -42,6 +42,7 @@ from .simulation.checker import AgentError as AgentError
 from .simulation.checker import check_agent as check_agent
 from .simulation.result import Run as Run
 from .simulation.runner import simulate as simulate
+from .simulation.verification import verify as verify
 from .tasks.errors import Conflict as Conflict
 from .tasks.errors import EpisodeOver as EpisodeOver
 from .tasks.errors import InvalidReport as InvalidReport
@@ -63,7 +64,6 @@ from .theory.constants import constants as constants
 from .theory.lower_bounds import EpisodeLowerBound as EpisodeLowerBound
 from .theory.lower_bounds import episode_lower_bound as episode_lower_bound
 from .theory.lower_bounds import hard_class_lower_bound as hard_class_lower_bound
-from .theory.verification import verify as verify
 
 __all__: list[str]
 __version__: str

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.command_line import fails, run
 from ucfh import Problem, make, read_policy, write_policy
-from ucfh.io.policies import read_named, write_named
+from ucfh.policies import read_named, write_named
 
 NAMED = [[("cold", "mail"), ("warm", "call")], [("cold", "call"), ("warm", "wait")]]
 

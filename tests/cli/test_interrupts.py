@@ -16,9 +16,9 @@ from support.command_line import run
 from ucfh import simulate
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.problems import make
+from ucfh.simulation import verification
 from ucfh.simulation.environment import Simulator
 from ucfh.simulation.result import Run
-from ucfh.theory import verification
 
 Capture = pytest.CaptureFixture[str]
 ASKED = ["learn", "chain:n=4", "--epsilon", "0.2"]
@@ -88,7 +88,7 @@ def test_verify_does_not_check_part_of_a_run(monkeypatch: pytest.MonkeyPatch) ->
         run.interrupted = True
         return run
 
-    monkeypatch.setattr("ucfh.theory.verification.simulate", interrupted)
+    monkeypatch.setattr("ucfh.simulation.verification.simulate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         verification.verify(make("chain:n=3,horizon=3"), 0.5, 0.1, runs=3)
     assert len(runs) == 1

@@ -18,7 +18,7 @@ from support.prism_files import SREW, TRA
 from support.settings import DOCS
 from ucfh._utils import memory
 from ucfh.io import read_intervals, read_model
-from ucfh.io.policies import read_policy
+from ucfh.policies import read_policy
 
 Capture = pytest.CaptureFixture[str]
 PAGE = DOCS / "howto" / "planning.md"

@@ -76,7 +76,7 @@ def test_documented_example(
     exec(code, {})
     assert capsys.readouterr().out.split() == re.findall(r"# ([\d.]+)\n", code)
     assert Path("best.csv").read_text() == blocks("csv")[0]
-    from ucfh.io.policies import write_policy
+    from ucfh.policies import write_policy
 
     mdp = read_model("commute.json")
     write_policy(mdp.optimal().policy, mdp, "best.json")

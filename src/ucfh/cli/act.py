@@ -40,7 +40,7 @@ def act(
       ucfh act shop-policy.json --state browsing --t 3 --json
     """
     from ucfh._utils.files import naming
-    from ucfh.io.policies import read_named
+    from ucfh.policies import read_named
 
     named = read_named(policy)
     with naming(policy):

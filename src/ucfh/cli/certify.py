@@ -98,9 +98,9 @@ class OutputFiles:
 
     def check(self, inputs: Sequence[str]) -> None:
         """Raise, before any work, if a file cannot be written or would overwrite an input."""
+        from ucfh import policies
         from ucfh._utils import plotting
         from ucfh._utils.files import check_outputs
-        from ucfh.io import policies
 
         outputs = [
             (self.policy, policies.ENDINGS),
@@ -111,8 +111,8 @@ class OutputFiles:
 
     def write(self, answer: LogReport) -> dict[str, str]:
         """Write the files, and return their paths by kind."""
+        from ucfh import policies
         from ucfh._utils.files import write_text
-        from ucfh.io import policies
         from ucfh.reporting.figure import plot_answer
         from ucfh.reporting.page import answer_page
 

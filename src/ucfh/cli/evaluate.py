@@ -29,7 +29,7 @@ def evaluate(
     Example:
       ucfh learn tutoring --policy tutor.csv && ucfh evaluate tutor.csv tutoring
     """
-    from ucfh.io.policies import ENDINGS, read_policy
+    from ucfh.policies import ENDINGS, read_policy
     from ucfh.problems import make
 
     if policy.endswith(".npz"):

@@ -169,11 +169,11 @@ def learn(
         raise InputError(
             "--segments and --masks are about env:NAME and --unknown all: leave them out"
         )
+    from ucfh import policies
     from ucfh._utils import plotting
     from ucfh._utils.files import check_outputs
     from ucfh._utils.plugins import is_plugin
     from ucfh.algorithms.registry import make_agent
-    from ucfh.io import policies
     from ucfh.problems import make
     from ucfh.simulation import result
     from ucfh.simulation.checker import check_runnable

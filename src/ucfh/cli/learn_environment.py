@@ -65,11 +65,11 @@ def learn_from(
     refused: list[str],
 ) -> None:
     """Learn from an environment, or from a problem without prior knowledge."""
+    from ucfh import policies
     from ucfh._utils import plotting
     from ucfh._utils.plugins import read_arguments
     from ucfh.envs import log_writer, state_file
     from ucfh.envs.learning import LearningError, learn
-    from ucfh.io import policies
     from ucfh.problems import make
 
     if refused:

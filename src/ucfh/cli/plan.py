@@ -79,7 +79,7 @@ def plan(
       ucfh plan delivery.json --robust --values values.csv
       ucfh plan robot.tra --horizon 20 --json
     """
-    from ucfh.io import policies, read_intervals
+    from ucfh import policies, read_intervals
     from ucfh.problems import catalogue
 
     others = {
@@ -168,7 +168,7 @@ def print_summary(model: str, kind: str, mdp: IntervalMDP, plan: Plan, took: str
 
 def write_values(values: Floats, mdp: IntervalMDP, path: str, force: bool = False) -> None:
     """Write values (H+1, S), without the last step, to a .csv or .json file."""
-    from ucfh.io import policies
+    from ucfh import policies
 
     states, _ = files.labels_of(mdp.problem)
     labels = [states.label(s) for s in range(mdp.table.states)]

@@ -343,8 +343,8 @@ def certificate(
       ucfh task certificate calls.db
       ucfh task certificate calls.db --policy calls-policy.csv --json
     """
+    from ucfh import policies
     from ucfh._utils.files import check_outputs
-    from ucfh.io import policies
 
     check_outputs([(policy, policies.ENDINGS)], [store], force)
     with opened(store, task) as live:

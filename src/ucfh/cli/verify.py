@@ -15,7 +15,7 @@ from ucfh.cli.progress import ProgressBar
 from ucfh.exceptions import check_count, check_unit, unknown
 
 if TYPE_CHECKING:
-    from ucfh.theory.verification import ClaimCheck
+    from ucfh.simulation.verification import ClaimCheck
 
 SMALL = ("chain:n=5", "riverswim:n=4,horizon=6", "hard:n=3,actions=2,horizon=5,gap=0.25")
 """Problems that are verified if none are named."""
@@ -55,7 +55,7 @@ def verify(
     """
     from ucfh import __version__
     from ucfh.problems import make
-    from ucfh.theory.verification import verify as verify_on
+    from ucfh.simulation.verification import verify as verify_on
 
     check_unit("epsilon", epsilon)
     check_unit("delta", delta)

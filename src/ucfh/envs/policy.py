@@ -10,7 +10,7 @@ import numpy as np
 from ucfh._utils.arrays import Ints
 from ucfh._utils.files import AnyPath
 from ucfh.exceptions import InputError, check_count
-from ucfh.io.policies import write_named
+from ucfh.policies import write_named
 
 
 class StateNames(Protocol):

@@ -12,8 +12,8 @@ from scipy import stats
 from support.command_line import run
 from support.settings import many
 from ucfh import MDP, UCFH, make, simulate, verify
-from ucfh.theory import verification
-from ucfh.theory.verification import ClaimCheck, refuted
+from ucfh.simulation import verification
+from ucfh.simulation.verification import ClaimCheck, refuted
 from ucfh.transitions import Rewards
 
 Capture = pytest.CaptureFixture[str]
@@ -124,7 +124,7 @@ def test_a_wrong_sampler_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             p[at] = 0.99 * p[at] + 0.01 / (at.stop - at.start)
         return right(MDP._of(mdp.problem, p, mdp.noise, ""), *args, **options)
 
-    monkeypatch.setattr("ucfh.theory.verification.simulate", off)
+    monkeypatch.setattr("ucfh.simulation.verification.simulate", off)
     assert "Lemma 1" in failing(verify(problem, 0.5, 0.1, runs=6))
 
 
@@ -166,7 +166,7 @@ def test_command_as_json(capsys: Capture) -> None:
 
 def test_command_says_when_a_claim_fails(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [ClaimCheck("Lemma 0: nothing is 3", 0.0, 3.0, holds=False)]
-    monkeypatch.setattr("ucfh.theory.verification.verify", lambda *_, **__: wrong)
+    monkeypatch.setattr("ucfh.simulation.verification.verify", lambda *_, **__: wrong)
     code, out, _ = run(capsys, "verify", PROBLEM)
     assert code == 1
     assert "FAILS" in out

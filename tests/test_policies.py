@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from support.errors import refusal as fault
 from ucfh import InputError, Problem
 from ucfh._utils.arrays import Ints
-from ucfh.io.policies import read_policy, write_policy
 from ucfh.mdp import MDP
+from ucfh.policies import read_policy, write_policy
 
 FUZZ = settings(
     deadline=None,
