@@ -1,16 +1,17 @@
 """Bets against the assumption that a row's outcomes are drawn alike, whatever the context.
 
-A row is what is drawn from: a state and an action, say. Its outcomes are labels, numbered as they
-come up; each of the first `MOST_LABELS` is bet on from the draw after its first. (Why the bets are
-fair is said in `ucfh.auditing.e_process`.) Before a draw, with n earlier ones of the row, c of them
-the label, and n_z and c_z of the same context z, the label is predicted to come with probability
+A row is a source of draws, such as a state-action pair. Its outcomes are labels, numbered in the
+order of their first draws; each of the first `MOST_LABELS` is bet on from the draw after its first.
+(`ucfh.auditing.e_process` shows that the bets are fair.) Before a draw, with n earlier ones of the
+row, c of them the label, and n_z and c_z of the same context z, the label is predicted with
+probability
 
     (c_z + a q)/(n_z + a),    q = (c - 1/2)/n
 
 for strengths a of the pull towards what holds in every context. The product of the predictions of
-what came, the label or not, is kept for each label, context and strength. Blocks of 8, 16, ...,
-2048 visits of a row are contexts, too: these bets are against drift. If nobody knows what came, it
-is taken to be what was predicted less.
+the outcome, the label or not, is kept for each label, context and strength. Blocks of 8, 16, ...,
+2048 visits of a row are also contexts: these bets are against drift. An unknown outcome counts as
+the one with the smaller predicted probability.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ FOLLOWS, PAYS, STARTS, LOSES = range(4)
 ACTION, STATE, REWARD, STEP, DETAIL, PAIR = range(6)
 """Contexts: the previous action, state and reward, the step, the detail of the state, the pair."""
 PERIOD = 6
-"""A context that nobody bets on: a quarter of the doubling in which the number of a visit lies."""
+"""A context without bets: a quarter of the doubling in which the number of a visit lies."""
 ROWS, LABELS, CONTEXTS = range(3)
-"""What is numbered: rows, labels of a row, contexts of a row."""
+"""Kinds of numbers: of rows, labels of a row, contexts of a row."""
 MOST_LABELS = 8
 """Of a row, that are bet on."""
 STRENGTHS = (2.0, 32.0)
@@ -45,16 +46,16 @@ BLOCKS, FIRST_BLOCK, PULL = 9, 3, 4.0
 TINY = 1e-200
 """Smaller products are kept as logarithms."""
 UNKNOWN = -2
-"""In the place of a next state: there was one, but nobody knows which."""
+"""In the place of a next state: it is unknown."""
 MOST_NEW = 64
 """More than can be new in one step, of anything."""
 
 
 class Register(NamedTuple):
-    """What was met so far: the number of (a, b) at some slot; number -1 where a slot is free.
+    """Hash table of numbers of keys (a, b): number (slots,), -1 where a slot is free.
 
-    a (slots,) says what is numbered and what it belongs to, b (slots,) which one it is.
-    used (3,): how many are numbered, by kind; placed (4,): rows of each kind with two visits.
+    a (slots,): the kind of a key and its owner; b (slots,): its code. used (3,): how many keys
+    there are of each kind; placed (4,): how many rows of each kind have a place (see `Bets`).
     """
 
     a: Ints
@@ -67,15 +68,15 @@ class Register(NamedTuple):
 class Bets(NamedTuple):
     """Counts and products of R rows, L labels and K contexts of rows.
 
-    kind, visits, n, place (R,): kind of the row, visits, known draws that were looked at, and its
-    place among those of its kind that were visited twice; given_up (R,): a place among those of
-    rewards, if an outcome of the row is not known, so that nothing is said of its rewards. labels
+    kind, visits, n, place (R,): kind of the row, visits, known draws that were bet on, and its
+    place among the rows of its kind with two visits; given_up (R,): a place among the rows of
+    rewards, if an outcome of the row is unknown, so that its rewards are not checked. labels
     (R, 8): the labels that are bet on, -1 for none. owner, symbol, c, after (L,): the row of a
-    label, what it stands for, how often it came, and the draws of its row before it first did;
-    unknown (L,): draws since then of which nobody knows what came. product, ln (L, 6, 2): of the
-    predictions by context and strength; the whole is ln + ln(product). blocks, ln_blocks (L, 9):
-    the same by length of blocks; recent (L, 9): how often it came in the present one. n_z, when
-    (K,): draws in a context, and the episode of the first one. c_z (K, 8): of each label there.
+    label, its symbol, its count, and the draws of its row before its first one; unknown (L,):
+    unknown draws since then. product, ln (L, 6, 2): products of the predictions by context and
+    strength; the logarithm of the whole is ln + ln(product). blocks, ln_blocks (L, 9): products by
+    length of blocks; recent (L, 9): counts in the current block. n_z, when (K,): draws in a
+    context, and the episode of the first one. c_z (K, 8): counts of each label in a context.
     """
 
     kind: Ints
@@ -100,9 +101,9 @@ class Bets(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """What n steps drew: row, following, paid, lost, start (n,), episode (n,) and z (n, 6).
+    """Draws of n steps: row, following, paid, lost, start (n,), episode (n,) and z (n, 6).
 
-    A negative symbol means that nothing is bet on it; but see `UNKNOWN`.
+    No bet is made on a negative symbol, except `UNKNOWN`.
     """
 
     row: Ints
@@ -116,7 +117,7 @@ class Draws(NamedTuple):
 
 @njit()
 def _slot(x: Register, a: int, b: int) -> Any:
-    """Where (a, b) is, or would be."""
+    """Return the slot of (a, b), or the free slot where it belongs."""
     mask = np.uint64(len(x.number) - 1)
     h = np.uint64(a) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(b) * np.uint64(0xC2B2AE3D27D4EB4F)
     h = (h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -128,7 +129,7 @@ def _slot(x: Register, a: int, b: int) -> Any:
 
 @njit()
 def _number(x: Register, what: int, a: int, b: int) -> int:
-    """The number of one of its kind, which is a new one if it was not met before."""
+    """Return the number of (a, b) among those of kind ``what``, a new one if (a, b) is new."""
     at = _slot(x, a, b)
     if x.number[at] < 0:
         x.a[at], x.b[at], x.number[at] = a, b, x.used[what]
@@ -138,7 +139,7 @@ def _number(x: Register, what: int, a: int, b: int) -> int:
 
 @njit()
 def rehash(old: Register, new: Register) -> None:
-    """Move all that is numbered to larger slots."""
+    """Move all numbers to the slots of a larger register."""
     for i in range(len(old.number)):
         if old.number[i] >= 0:
             at = _slot(new, old.a[i], old.b[i])
@@ -219,7 +220,7 @@ def _bet(x: Register, k: Bets, row: int, label: int, z: Ints, on: Ints, episode:
 
 @njit()
 def _looks(x: Register, k: Bets, row: int, kind: int) -> bool:
-    """Count a visit of a row; whether its draw is looked at."""
+    """Count a visit of a row; return whether its draw is used."""
     k.visits[row] += 1
     if k.visits[row] == 1:
         k.kind[row] = kind
@@ -233,7 +234,7 @@ def _looks(x: Register, k: Bets, row: int, kind: int) -> bool:
 def _draw(
     x: Register, k: Bets, kind: int, code: int, symbol: int, z: Ints, on: Ints, episode: int
 ) -> int:
-    """Bet on one draw, and count it; the number of the label."""
+    """Bet on one draw, and count it; return the number of its label."""
     row = _number(x, ROWS, kind * 4 + ROWS, code)
     label = _number(x, LABELS, row * 4 + LABELS, symbol)
     if not _looks(x, k, row, kind):
@@ -252,9 +253,9 @@ def _draw(
 
 @njit()
 def _miss(x: Register, k: Bets, code: int, z: Ints, on: Ints, episode: int) -> None:
-    """Bet on a next state that nobody knows."""
+    """Bet on an unknown next state."""
     row = _number(x, ROWS, FOLLOWS * 4 + ROWS, code)
-    if k.given_up[row] == 0:  # its rewards, for good
+    if k.given_up[row] == 0:  # no reward of this row is checked from now on
         x.placed[PAYS] += 1
         k.given_up[row] = x.placed[PAYS]
     if not _looks(x, k, row, FOLLOWS):
@@ -268,9 +269,9 @@ def _miss(x: Register, k: Bets, code: int, z: Ints, on: Ints, episode: int) -> N
 
 @njit()
 def bet(x: Register, k: Bets, draws: Draws, begin: int, on: Ints) -> int:
-    """Bet on draws from the ``begin``-th on; the first for which there was no room left.
+    """Bet on draws from the ``begin``-th on; return the first for which there is no room.
 
-    on (4, 6): which contexts are bet on, by kind.
+    on (4, 6): nonzero for the contexts that are bet on, by kind of row.
     """
     for i in range(begin, len(draws.row)):
         used = x.used[ROWS] + x.used[LABELS] + x.used[CONTEXTS]

@@ -28,9 +28,9 @@ BLOCK = 64  # rows, whose entries stay near while they are looked at
 
 
 class Fault(NamedTuple):
-    """What is wrong, with which row, at which of its entries.
+    """First fault: its kind, row and entry; row and entry are -1 if there is none.
 
-    If nothing is, positive says how many entries may be positive.
+    positive: the number of entries that may be positive, if there is no fault.
     """
 
     kind: int
@@ -41,7 +41,7 @@ class Fault(NamedTuple):
 
 @njit(fastmath=REORDER)
 def _add_up(lo: Floats, hi: Floats) -> tuple[float, float]:
-    """The sums of lo and of hi."""
+    """Return the sums of lo and of hi."""
     low, high = 0.0, 0.0
     for j in range(lo.size):
         low += lo[j]
@@ -51,7 +51,7 @@ def _add_up(lo: Floats, hi: Floats) -> tuple[float, float]:
 
 @njit()
 def _count(lo: Floats, hi: Floats, most: float) -> tuple[int, int]:
-    """(how many hi are positive, how many bounds are out of order)."""
+    """Return the numbers of positive hi and of bounds out of order."""
     positive, wrong = 0, 0
     for j in range(lo.size):
         positive += hi[j] > 0.0
@@ -61,7 +61,7 @@ def _count(lo: Floats, hi: Floats, most: float) -> tuple[int, int]:
 
 @njit()
 def _count_falls(indices: Index, states: int) -> tuple[int, int]:
-    """(how many are no states, how many are not above the one before)."""
+    """Return the numbers of indices that are no states, and that are not above the previous one."""
     wrong, falls = 0, 0
     for j in range(indices.size):
         wrong += (indices[j] < 0) | (indices[j] >= states)
@@ -74,9 +74,9 @@ def _count_falls(indices: Index, states: int) -> tuple[int, int]:
 def _are_sound(
     indptr: Ints, indices: Index, lo: Floats, hi: Floats, states: int, rounding: float
 ) -> tuple[bool, int]:
-    """(whether the rows of a block are sound and ascend, how many entries may be positive).
+    """Return whether the rows of a block are sound and ascend, and the number of positive hi.
 
-    indptr: that of the block's rows alone.
+    indptr: of the rows of the block alone.
     """
     begin, end = indptr[0], indptr[-1]
     positive, wrong = _count(lo[begin:end], hi[begin:end], 1.0 + rounding)
@@ -99,7 +99,7 @@ def _are_sound(
 def first_fault(
     indptr: Ints, indices: Index, lo: Floats, hi: Floats, states: int, rounding: float
 ) -> Fault:
-    """The first fault; its kind is SOUND if there is none.
+    """Return the first fault; its kind is SOUND if there is none.
 
     EMPTY: a row has no successor. OUTSIDE: one that is not a state. TWICE: the same one twice.
     DISORDER: not 0 <= lo <= hi <= 1. NO_ROOM: no distribution lies between lo and hi.
@@ -137,7 +137,7 @@ def first_fault(
 
 @njit()
 def all_between(values: Floats, least: float, most: float) -> bool:
-    """Whether every one of the values (lines, n) is a number from ``least`` to ``most``."""
+    """Return whether all values (lines, n) are numbers from ``least`` to ``most``."""
     wrong = 0
     for line in range(len(values)):
         for i in range(values.shape[1]):

@@ -1,7 +1,7 @@
 """Bounds of V*, of a policy's value and of their difference, over relative-entropy balls.
 
-What is proved of them is in `ucfh.confidence.known_states`; what is known of a row, and the bounds
-of one, in `ucfh._kernels.row_bounds`.
+The proofs are in `ucfh.confidence.known_states`; the evidence on a row, and the bounds of one row,
+are in `ucfh._kernels.row_bounds`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PATIENCE = 2000  # looks at what others have done, for each state of a block, be
 
 
 class Certified(NamedTuple):
-    """What `certify` fills.
+    """Bounds of values, and the rows that attain them: input and output of `certify`.
 
     (H+1, S), 0 at H: U >= V* >= L, which hold such bounds on entry, and tighter ones after. And
     W <= V^pi and D >= V* - V^pi for pi the greedy policy of the empirical model; E and M, the mean
-    and second moment of its reward in that model. All of a state without pairs stay as they are.
+    and second moment of its return in that model. A state without pairs keeps all its values.
 
     (H, S): the rows taken for U (up), L (low) and by pi (greedy), the rival row that decided D,
     and the branch (0: no rival, 1: through V*, 2: through V^pi).
@@ -80,14 +80,14 @@ class Side(NamedTuple):
 
 
 class ThreadArrays(NamedTuple):
-    """What threads share that certify together, and room for each of them.
+    """Arrays that threads share to certify together, and scratch arrays of each thread.
 
     The states of a step are shared out in blocks. claims (2*APART*H + 1,): two of them count for
     each step the blocks that some thread has taken, and those that are done, and the last is set
     when the one that leads goes on alone; all 0 on entry. values (threads, 6, k), k the most
-    entries of a row or actions of a state, and states (threads, 8, S): room for each thread. Lines
-    of states: marks, -1 on entry; the first and last entry of pi's row for each next state, 0 on
-    entry; states in the order of U, L, W and D; scratch.
+    entries of a row or actions of a state, and states (threads, 8, S): scratch arrays by thread.
+    Lines of states: marks, -1 on entry; the first and last entry of pi's row for each next state, 0
+    on entry; states in the order of U, L, W and D; scratch.
     """
 
     blocks: int
@@ -98,9 +98,9 @@ class ThreadArrays(NamedTuple):
 
 @njit()
 def _mean(row: int, rows: Rows, c: Floats, n: float, V: Floats, bonus: Floats) -> float:
-    """The mean of V (S,) and of what entries pay over what a row has shown, weights c of n.
+    """Return the mean of V (S,) plus bonus over the observed outcomes of a row, weights c of n.
 
-    Without visits that of its entries, of which there is one.
+    Without visits it is the value of the only entry.
     """
     rows, c, V, bonus = borrow((rows, c, V, bonus))
     total = 0.0
@@ -114,7 +114,7 @@ def _mean(row: int, rows: Rows, c: Floats, n: float, V: Floats, bonus: Floats) -
 
 @njit(inline="always")
 def _growth(weight: float, p: float, distance: float, w: float) -> float:
-    """How much a row's bound moves at least when one of its values moves by w >= 0.
+    """Return a lower bound of a row bound's change when one of its values changes by w >= 0.
 
     At fixed x + B the bound is B + x - slack prod_j (1 + z_j)^p_j with z_j = w_j / (x + d_j), and
     (1 + z)^p - 1 >= p z / (1 + (1-p) z/2). ``weight`` is the slack, ``distance`` x + d_j.
@@ -124,7 +124,7 @@ def _growth(weight: float, p: float, distance: float, w: float) -> float:
 
 @njit()
 def _growths(side: Side, first: int, last: int, c: Floats, v: Floats, w: float) -> float:
-    """`_growth` summed over entries ``first`` to ``last`` of a row, all of one next state."""
+    """Return the sum of `_growth` over entries ``first`` to ``last``, all of one next state."""
     c, v = borrow((c, v))
     if side.sure:
         return w
@@ -147,7 +147,7 @@ def _certify_above(
     scratch: Scratch,
     values: Floats,
 ) -> None:
-    """U, E, M and pi of one state at step t. values: see `ThreadArrays`."""
+    """Compute U, E, M and pi of one state at step t. values: see `ThreadArrays`."""
     q_up, nu_up, slack, v = values[0], values[1], values[2], values[3]
     U1, E1, x_up, E = out.U[t + 1], out.E[t + 1], out.x_up, out.E
     r, bonus = pay.r[min(t, len(pay.r) - 1)], pay.bonus[min(t, len(pay.bonus) - 1)]
@@ -200,7 +200,7 @@ def _certify_difference(
     states: Ints,
     values: Floats,
 ) -> None:
-    """Bound L, W and D of one state at step t, after `_certify_above`; see `ThreadArrays`."""
+    """Compute L, W and D of one state at step t, after `_certify_above`; see `ThreadArrays`."""
     q_up, nu_up, slack, v, in_L, in_W = (
         values[0], values[1], values[2], values[3], values[4], values[5],
     )  # fmt: skip
@@ -321,13 +321,12 @@ def certify(
     out: Certified,
     team: ThreadArrays,
 ) -> None:
-    """All bounds of `ucfh.confidence.known_states`, in one sweep back in time; see there for the
-    proofs.
+    """Compute all bounds of `ucfh.confidence.known_states` in one backward sweep.
 
-    L, W and D are left alone unless ``difference``. any_state: whether any state may follow some
-    row. To be called by all threads of a team, each with its number; 0 leads. Nobody waits for a
-    thread that has taken no block, so it does not matter how many there are, nor when they come;
-    nor do the bounds depend on that.
+    L, W and D are not changed unless ``difference``. any_state: whether any state may follow some
+    row. All threads of a team call this function, each with its number; thread 0 leads. No thread
+    waits for one that has taken no block, so the number of threads and their times of arrival
+    affect neither progress nor the bounds.
     """
     rows, evidence, pay, out, team = borrow((rows, evidence, pay, out, team))
     values, states, claims, blocks = (

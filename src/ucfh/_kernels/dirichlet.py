@@ -34,7 +34,7 @@ CLOSE = 1e-10  # times z: how exactly z is met
 def _at(
     c: Ints, v: Floats, apart: float, top: float, best: float, gap: float
 ) -> tuple[float, float, float]:
-    """z, u and dd/dy, given y = ln(gap), where b = best + gap, and best is the highest value."""
+    """Return z, u and dd/dy, given y = ln(gap), b = best + gap, and best, the highest value."""
     A, T = apart, apart / (gap + (best - top))
     for j in range(v.size):
         if c[j] > 0:
@@ -54,7 +54,7 @@ def _at(
 
 @njit()
 def upper_quantile(c: Ints, v: Floats, apart: float, top: float, z: float) -> float:
-    """The u that w v exceeds with the probability of a normal variable to exceed z > 0.
+    """Return the u that w v exceeds as probably as a normal variable exceeds z > 0.
 
     w has parameters c (k,) for the values v (k,), and apart > 0 for the value top.
     """

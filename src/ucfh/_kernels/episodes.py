@@ -1,4 +1,4 @@
-"""What all loops of learners do: walk an episode, and record a policy."""
+"""Parts shared by the learning loops of all agents: walk an episode, and record a policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @njit()
 def walk_once(rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, path: Ints) -> int:
-    """One episode: its entries in nature's table, start first, into path (H+1,); the last state."""
+    """Walk one episode, write its entries, start first, into path (H+1,); return the last state."""
     nature, rows, path = borrow((nature, rows, path))
     s, row = 0, len(nature.indptr) - 2
     for t in range(len(rows) + 1):
@@ -34,7 +34,7 @@ def walk_once(rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, p
 def walk_and_count(
     rng: np.random.Generator, nature: EnvironmentArrays, rows: Ints, seen: CountArrays, path: Ints
 ) -> None:
-    """One episode of the policy that takes rows (H, S), by way of path (H+1,)."""
+    """Walk and count one episode of the policy that takes rows (H, S); path (H+1,) is scratch."""
     nature, rows, seen, path = borrow((nature, rows, seen, path))
     walk_once(rng, nature, rows, path)
     s = nature.indices[path[0]]
@@ -46,7 +46,7 @@ def walk_and_count(
 
 @njit()
 def take_up(nature: EnvironmentArrays, rows: Ints, followed: Ints) -> float:
-    """What the policy that takes rows (H, S) earns; from now on it is the one followed (H, S)."""
+    """Return the value of the policy that takes rows (H, S), and copy rows to followed (H, S)."""
     H, S = rows.shape
     v, w = np.empty(S), np.zeros(S)
     for t in range(H - 1, -1, -1):
@@ -65,7 +65,7 @@ def take_up(nature: EnvironmentArrays, rows: Ints, followed: Ints) -> float:
 
 @njit()
 def promise(start: Floats, v: Floats) -> float:
-    """The mean of v (S,) over the start (S,) that the learner was told; the best v if none."""
+    """Return the mean of v (S,) over the known start (S,), or the largest v if start is (0,)."""
     start, v = borrow((start, v))
     x, best = 0.0, -inf
     for s in range(v.size):
@@ -77,7 +77,7 @@ def promise(start: Floats, v: Floats) -> float:
 
 @njit()
 def same(a: Ints, b: Ints) -> bool:
-    """Whether two policies (H, S) take the same rows."""
+    """Return whether two policies (H, S) take the same rows."""
     a, b = borrow((a, b))
     for t in range(a.shape[0]):
         for s in range(a.shape[1]):
@@ -97,10 +97,10 @@ def note(
     followed: Ints,
     record: Record,
 ) -> int:
-    """Record the policy that takes rows (H, S), and promises v (S,), if it is a new one.
+    """Record the policy that takes rows (H, S), with estimated values v (S,), if it is new.
 
-    followed (H, S): the rows of the policy recorded last. Returns how many are recorded then; -1 if
-    there is no room.
+    followed (H, S): the rows of the policy recorded last. Returns the number of recorded policies,
+    or -1 if there is no room.
     """
     nature, start, v, rows, followed = borrow((nature, start, v, rows, followed))
     record = borrow(record)

@@ -36,11 +36,11 @@ PATIENCE = 50  # times the entries of a block: how often to look before giving u
 
 
 class Shared(NamedTuple):
-    """What threads share that sweep together.
+    """Arrays that threads share to sweep together.
 
     likely (S,), upper (R + S,): those of `Memory`, and its rival; likely is 0 on entry. Z (2, S):
     Z[t % 2] is sign V[t]. growth (H, blocks): how far V[t] is above V[t+1], in each block of
-    states. What upper and growth hold on entry does not matter. claims (3*APART*H + 1,), all 0 on
+    states. upper and growth may hold anything on entry. claims (3*APART*H + 1,), all 0 on
     entry: three of them count for each step the blocks that are taken, those that are done, and
     those that helpers have taken.
     """
@@ -53,10 +53,9 @@ class Shared(NamedTuple):
 
 
 class SweepArrays(NamedTuple):
-    """What planning fills: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
+    """Output of planning: V (H+1, S), values, V[H] = 0 on entry, and policy (H, S), actions.
 
-    pivot (R,): where in its row each pivot was found last, to look there first; all are places
-    in their rows.
+    pivot (R,): the last place of each pivot in its row, at which its search starts.
     """
 
     V: Floats
@@ -65,9 +64,9 @@ class SweepArrays(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What was found before, to look there first.
+    """Earlier results, at which searches start.
 
-    pivot (R,): where in its row each pivot is. likely (S,): which of its actions each state took.
+    pivot (R,): the place of each pivot in its row. likely (S,): the last action of each state.
     upper (R,) + grown bounds the values of actions, rival (S,) + grown those of all but the
     likely one.
     """
@@ -215,9 +214,9 @@ def sweep(
     """Fill V[: t+1] and policy[: t+1], given V[t+1], alone or by all threads that share arrays.
 
     The states of a step are shared out in blocks, to the one that leads from the front and to
-    helpers from the back, so that each finds in its cache what it had at the last step. Nobody
-    waits for a thread that has taken none, so it does not matter how many threads there are, nor
-    when they come. The one that leads sets the last claim if it has to wait too long, as on a
+    helpers from the back, so that the cache of each holds its data of the last step. No thread
+    waits for one that has taken no block, so neither the number of threads nor their times of
+    arrival matter. The one that leads sets the last claim if it has to wait too long, as on a
     machine with other things to do; it goes on alone.
 
     The arguments are those of `Model` and of `SweepArrays`, one by one: in tuples it would take as
@@ -345,7 +344,7 @@ def resweep(
 
 @njit()
 def write_model(model: Model, hi: Floats, V: Floats, out: Floats) -> None:
-    """Write the probabilities that attain V into out (H, entries), or (1, entries) with stages."""
+    """Write probabilities that attain V into out (H, entries), or (1, entries) if stride > 0."""
     indptr, stride, lo = model.indptr, model.stride, model.lo
     H, S = len(V) - 1, V.shape[1]
     z, y = np.empty(S), np.empty(S)

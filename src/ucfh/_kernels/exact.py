@@ -1,4 +1,4 @@
-"""What a policy earns, with known transition probabilities over the rows of a successor table.
+"""Values of a policy with known transition probabilities over the rows of a successor table.
 
 indptr (rows+1,), indices (entries,)    the table (`ucfh.transitions`)
 stride           the row of (t, s, i) is t*stride + first[s] + i
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 def evaluate(
     indptr: Ints, indices: Index, stride: int, p: Floats, r: Floats, rows: Ints, V: Floats
 ) -> None:
-    """V^pi into V (H+1, S), for the policy that takes rows (H, S)."""
+    """Write V^pi into V (H+1, S), for the policy that takes rows (H, S)."""
     H, S = rows.shape
     for t in range(H - 1, -1, -1):
         r_t = r[min(t, len(r) - 1)]
@@ -38,7 +38,7 @@ def evaluate(
 
 @njit()
 def occupancy(indptr: Ints, indices: Index, p: Floats, rows: Ints, d: Floats) -> None:
-    """P(s_t = s) into d (H, S): d_1 = p0, the last row; d_{t+1} = d_t P^pi."""
+    """Write P(s_t = s) into d (H, S): d_1 = p0, the last row; d_{t+1} = d_t P^pi."""
     H, S = rows.shape
     d[:] = 0.0
     for e in range(indptr[-2], indptr[-1]):
@@ -62,10 +62,10 @@ def variance(
     V: Floats,
     W: Floats,
 ) -> None:
-    """Var_t = P_t Var_{t+1} + sigma^2_t into W (H+1, S), given V^pi (H+1, S).
+    """Write Var_t = P_t Var_{t+1} + sigma^2_t into W (H+1, S), given V^pi (H+1, S).
 
     sigma^2_t is the variance of the reward plus V_{t+1}(s_{t+1}); noisy adds each reward's own
-    variance x (1 - x). Centred on V_t, so that no large numbers cancel.
+    variance x (1 - x). Centered on V_t, so that no large numbers cancel.
     """
     indptr, indices, stride = layout.indptr, layout.indices, layout.stride
     H, S = rows.shape

@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 class Flow(NamedTuple):
-    """How many episodes pass: nodes (2, nodes), edges (2, edges).
+    """Numbers of episodes that pass: nodes (2, nodes), edges (2, edges).
 
     Line 0 counts those that have met no live row yet, line 1 those that have.
     """

@@ -1,4 +1,4 @@
-"""Which rows a gap depends on, which policy does most about them, and what it costs to leave one.
+"""Attribution of a gap to rows, exploration of these rows, and the loss by leaving a policy.
 
 The bounds are those of `ucfh._kernels.certificates`.
 """
@@ -53,11 +53,11 @@ def _charge(
 ) -> int:
     """Charge a row with eta d bound / d eta, and pass the weight on to its successors: to (S,).
 
-    With the distribution that attains the bound. Without visits, with the range of its values: that
-    of the listed ones, of all where any state may follow, and what can be paid at most where
-    anything may. What rests on the probability of the unseen falls like 1/n, twice as fast as the
-    root of eta. V (S,) are values of the next step. Returns the state that stands for what is not
-    listed, or -1.
+    The weights are those of the distribution that attains the bound. A row without visits is
+    charged with the range of its values: of the listed ones, of all states where any may follow,
+    and up to the cap where unknown states may. The part that is due to the probability of
+    unobserved outcomes falls like 1/n, twice as fast as the root of eta. V (S,) are values of the
+    next step. Returns the state that stands for the unlisted ones, or -1.
     """
     rows, evidence, pay, V = borrow((rows, evidence, pay, V))
     scratch, v, to, out = borrow((scratch, v, to, out))
@@ -108,7 +108,7 @@ def blame(
     v: Floats,
     out: Floats,
 ) -> None:
-    """How much of a gap each row accounts for: out (rows,) = eta d gap / d eta, summed over t.
+    """Attribute the gap to rows: out (rows,) = eta d gap / d eta, summed over t.
 
     The gap is the mean of D if ``by_difference``, else of U; the start is in weights (10, S): in
     line `IN_D` or `IN_U`, and all else is 0. Its derivative is carried forward in time through the
@@ -196,10 +196,10 @@ def blame(
 
 @njit()
 def explore(rows: Rows, evidence: Evidence, gain: Floats, X: Floats, taken: Ints) -> None:
-    """The rows (H, S) of the policy that collects most of gain (rows,) in the empirical model.
+    """Write into taken (H, S) the policy of the largest total gain (rows,) in the empirical model.
 
-    A row without visits leads to the best that may follow, as far as it is known; ties go to the
-    row that was tried least. X (2, S): scratch, all 0.
+    A row without visits leads to the best of its known possible next states; ties go to the row
+    with the fewest tries. X (2, S): scratch, all 0.
     """
     rows, evidence, gain, X, taken = borrow((rows, evidence, gain, X, taken))
     first, indptr, indices, c = rows.first, rows.indptr, rows.indices, evidence.one
@@ -241,11 +241,11 @@ def loss_by_leaving(
     counted: Floats,
     here: Floats,
 ) -> float:
-    """What an episode that takes rows (H, S) loses, in the empirical model, by leaving a policy.
+    """Return the expected loss, in the empirical model, by leaving a policy for rows taken (H, S).
 
-    The policy takes kept (H, S) and is worth ``worth`` (H+1, S); where it is left, only
-    ``counted`` (H+1, S) is counted for the rest. here (H+1, S): the start, then 0, where episodes
-    come that have not left it.
+    The policy takes kept (H, S) and has the values worth (H+1, S); where it is left, the rest of
+    the episode counts with the value counted (H+1, S). here (H+1, S), on entry the start in
+    line 0 and 0 elsewhere, is filled with the occupancy of episodes that have not left the policy.
     """
     indptr, indices, c = rows.indptr, rows.indices, evidence.one
     H, S = taken.shape

@@ -25,7 +25,7 @@ TINY = 1e-290  # below it, d/p overflows; p = 0 has the same reach up to roundin
 
 @njit()
 def _g(x: float) -> float:
-    """x - ln(1 + x), accurate for x near 0; infinite at x = -1."""
+    """Return x - ln(1 + x), accurate for x near 0; infinite at x = -1."""
     if x <= -1.0:
         return inf
     if abs(x) > 0.1:
@@ -41,13 +41,13 @@ def _g(x: float) -> float:
 
 @njit()
 def _kl(p: float, q: float, d: float) -> float:
-    """kl(p, p + d), where q = 1 - p."""
+    """Return kl(p, p + d), where q = 1 - p."""
     return p * _g(d / p) + q * _g(-d / q)
 
 
 @njit()
 def _reach(p: float, q: float, c: float) -> float:
-    """`kl_reach` of numbers."""
+    """Return `kl_reach` of three numbers."""
     if c <= 0.0:
         return 0.0
     if q < TINY:
@@ -84,10 +84,10 @@ def _reach_each(p: Floats, q: Floats, c: Floats, out: Floats) -> None:
 
 
 def kl_reach(p: ArrayLike, q: ArrayLike, c: ArrayLike) -> Floats:
-    """The largest d <= q with kl(p, p + d) <= c, where q = 1 - p. Swap p and q to look down.
+    """Return the largest d <= q with kl(p, p + d) <= c, where q = 1 - p.
 
-    Elementwise, for arrays of any shapes that broadcast. (A compiled ufunc would take a fifth of a
-    second to load.)
+    Swap p and q for the lower end. Elementwise, for arrays of any shapes that broadcast. (A
+    compiled ufunc would take a fifth of a second to load.)
     """
     given = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (p, q, c)))
     out = np.empty(given[0].shape)

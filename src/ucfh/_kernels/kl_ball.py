@@ -1,7 +1,7 @@
 """Relative-entropy balls: the best and worst mean over them, and planning.
 
 A row has counts c_j of its successors, n in all, p^ = c/n, and a budget eta >= 0. Over the ball of
-all q with KL(p^, q) <= eta, successors never seen included,
+all q with KL(p^, q) <= eta, which may have unobserved successors,
 
     max { q V }  =  min over x >= 0 of  F(x),   F(x) = B + x - exp( sum_j p^_j ln(x + d_j) - eta )
                                                      = B - x expm1( sum_j p^_j log1p(d_j/x) - eta )
@@ -12,11 +12,11 @@ and its minimum is where KL(p^, q_x) = eta for q_x ~ p^/(x + d), which falls in 
 in ln x and ln KL, started where it is exact for small eta. Minima over the ball come by a sign.
 
 A logarithm that is too small makes F larger, so that it still bounds. With 1 + y = 2^k (1 + f),
-k a whole number and 0 <= f < 1, and s = f/(2 + f) <= 1/3,
+k an integer and 0 <= f < 1, and s = f/(2 + f) <= 1/3,
 
     ln(1+y)  =  k ln 2 + 2 artanh(s)  =  k ln 2 + 2 (s + s^3/3 + s^5/5 + ...)
 
-all terms of which are positive: any number of them is a bound. `weigh_ball` takes eight, less than
+all terms of which are positive: every partial sum is a bound. `weigh_ball` takes eight, less than
 all by at most 3e-9 of the sum. That is a third of the time that a library's logarithm takes.
 """
 
@@ -98,7 +98,7 @@ def fill(
 ) -> None:
     """Write min(sign V, most) of the entries from ``begin`` to ``end`` into v (end-begin,).
 
-    V (S,) is over states; bonus (entries,) is what an entry pays, or (0,).
+    V (S,) is over states; bonus (entries,) are rewards of entries, or (0,).
     """
     indices, V, bonus, v = borrow((indices, V, bonus, v))
     for e in range(begin, end):
@@ -123,9 +123,9 @@ def extreme(
 ) -> Extreme:
     """Return the largest mean of v (end-begin,) over the ball of a row: entries begin <= e < end.
 
-    c (entries,) sums to n there, or to less: what is lost counts in n, ``lost`` of it with a value
-    of ``worth``, and all else as B. ``rest`` is the best value of what is not listed; -inf if there
-    is nothing. ``guess`` is where to look for x first; 0: where it is for small eta. A row without
+    c (entries,) sums to n there, or to less: missing outcomes count in n, ``lost`` of them with the
+    value ``worth``, and the others with B. ``rest`` is the best value of an unlisted outcome; -inf
+    if there is none. ``guess`` is the first x; 0: the x of small eta. A row without
     visits has the whole simplex: its bound is B, and its slack the range of v.
     """
     c, v = borrow((c, v))
@@ -206,15 +206,15 @@ def climb(
     others: float,
     best: float,
 ) -> Extreme:
-    """The bound of the mean of one function v (end-begin,) <= top, top fixed beforehand: a ladder.
+    """Return a bound of the mean of one function v (end-begin,) <= top, top fixed in advance.
 
-    For a fixed nu, prod (nu - v)/(nu - mean) is a martingale: nu needs no price for being found
-    if it is one of nu_k = 2^k top, k = 0, 1, ..., each at the price ln((k+1)(k+2)). So
+    For a fixed nu, prod (nu - v)/(nu - mean) is a martingale. A union bound over the ladder
+    nu_k = 2^k top, k = 0, 1, ..., costs ln((k+1)(k+2)) for nu_k. So
 
         mean  <=  nu_k - exp( sum_j p^_j ln(nu_k - v_j) - (budget + ln((k+1)(k+2)))/n ).
 
-    The smaller of the two next to ``nu``; ``budget`` is not divided by n here. What is lost counts
-    in n: ``lost`` with a value of ``worth``, ``others`` with one of ``best``.
+    The result is the smaller of the two bounds next to ``nu``; ``budget`` is not divided by n here.
+    Missing outcomes count in n: ``lost`` with the value ``worth``, ``others`` with ``best``.
     """
     c, v = borrow((c, v))
     k = max(0.0, floor(log(max(nu, top) / top) / log(2.0)))
@@ -268,12 +268,11 @@ def plan(
     tie: float,
     out: PlanArrays,
 ) -> None:
-    """Optimistic (sign = 1) or robust planning over balls; eta (rows,), r (1 or H, R).
+    """Plan optimistically (sign = 1) or robustly (-1) over balls; eta (rows,), r (1 or H, R).
 
-    bonus (1 or H, entries): what an entry pays; (1, 0) if nothing.
-
-    Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
-    the best action, a robust one that of the action taken: each a bound in its direction.
+    bonus (1 or H, entries): rewards of entries; (1, 0) if there are none. Among actions that differ
+    by no more than ``tie`` the first is taken. An optimistic V is the value of the best action, a
+    robust V the value of the action taken: each is a bound in its direction.
     """
     first, action, V, policy = layout.first, layout.action, out.V, out.policy
     indptr, indices = layout.indptr, layout.indices

@@ -26,9 +26,9 @@ def reach(
     bonus: Floats,
     sign: float,
 ) -> float:
-    """The best (sign = 1) or worst (sign = -1) mean of V (S,) over the ball of one row; d (rows,).
+    """Return the best (sign = 1) or worst (-1) mean of V (S,) over the ball of one row; d (rows,).
 
-    bonus (entries,) is what a successor pays, or (0,).
+    bonus (entries,) are rewards on the next state, or (0,).
     """
     begin, end, indices = layout.indptr[row], layout.indptr[row + 1], layout.indices
     c, n = seen.c, seen.n[row]
@@ -62,11 +62,11 @@ def plan(
     tie: float,
     out: PlanArrays,
 ) -> None:
-    """Optimistic (sign = 1) or robust planning over balls; d (rows,), r (1 or H, R).
+    """Plan optimistically (sign = 1) or robustly (-1) over balls; d (rows,), r (1 or H, R).
 
-    bonus (1 or H, entries): what a successor pays; (1, 0) if nothing.
-    Among actions that differ by no more than ``tie`` the first is taken. An optimistic V is that of
-    the best action, a robust one that of the action taken: each a bound in its direction.
+    bonus (1 or H, entries): rewards on the next state; (1, 0) if there are none. Among actions that
+    differ by no more than ``tie`` the first is taken. An optimistic V is the value of the best
+    action, a robust V the value of the action taken: each is a bound in its direction.
     """
     first, action, V, policy = layout.first, layout.action, out.V, out.policy
     H, S = policy.shape

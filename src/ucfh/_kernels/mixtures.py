@@ -1,4 +1,4 @@
-"""Mixture martingales: how much less likely a mixture makes what was seen than the best model.
+"""Mixture martingales: excess log-likelihood of the best model over a mixture.
 
 For counts c_1, ..., c_m of n draws, ML = prod (c_j/n)^c_j is the largest likelihood. The mixture
 of all likelihoods under Dirichlet(1/2, ..., 1/2) gives them
@@ -36,7 +36,7 @@ NEGLIGIBLE = 1e-6  # terms of a mixture that may be left out: that only makes it
 
 @njit(inline="always")
 def _single(c: float) -> float:
-    """ln Gamma(c + 1/2) - c ln c + c."""
+    """Return ln Gamma(c + 1/2) - c ln c + c."""
     if c < LARGE:
         return lgamma(c + 0.5) - (c * log(c) - c if c > 0.0 else 0.0)
     x = 1.0 / (c * c)
@@ -45,7 +45,7 @@ def _single(c: float) -> float:
 
 @njit(inline="always")
 def _total(n: float, m: float) -> float:
-    """ln Gamma(n + m/2) - n ln n + n."""
+    """Return ln Gamma(n + m/2) - n ln n + n."""
     z = n + 0.5 * m
     if z < LARGE:
         return lgamma(z) - (n * log(n) - n if n > 0.0 else 0.0)
@@ -62,7 +62,7 @@ def _binary_excess_each(k: Floats, n: Floats, out: Floats) -> None:
 
 
 def binary_excess(k: ArrayLike, n: ArrayLike) -> Floats:
-    """The excess for k successes in n trials, under Beta(1/2, 1/2); elementwise."""
+    """Return the excess for k successes in n trials, under Beta(1/2, 1/2); elementwise."""
     given = np.broadcast_arrays(np.asarray(k, np.float64), np.asarray(n, np.float64))
     out = np.empty(given[0].shape)
     _binary_excess_each(given[0].ravel(), given[1].ravel(), out.reshape(-1))
@@ -76,10 +76,10 @@ def _portfolio_regret_each(n: Floats, out: Floats) -> None:
 
 
 def portfolio_regret(n: ArrayLike) -> Floats:
-    """reg(n) = ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)], the largest excess under Beta(1/2, 1/2).
+    """Return ln[sqrt(pi) Gamma(n+1)/Gamma(n+1/2)], the largest excess under Beta(1/2, 1/2).
 
-    It is also how much less a universal portfolio of two assets earns, in ln wealth, than the
-    best constant mix of them (Cover and Ordentlich 1996). Elementwise.
+    It is also the regret, in ln wealth, of a universal portfolio of two assets against the best
+    constant mix of them (Cover and Ordentlich 1996). Elementwise.
     """
     given = np.asarray(n, np.float64)
     out = np.empty(given.shape)
@@ -91,14 +91,15 @@ def portfolio_regret(n: ArrayLike) -> Floats:
 def excess(
     indptr: Ints, c: Ints, n: Ints, sparse: bool, out: Floats, sizes: Ints | None = None
 ) -> None:
-    """The excess of each row, into out (rows,).
+    """Write the excess of each row into out (rows,).
 
     Of the C successors of a row, sizes (rows,), those that are not listed have a count of 0; by
-    default all are listed. Dirichlet(1/2) over all of them or, if ``sparse``, a mixture of such
-    over supports: their size uniform in 1..C, and uniform among those of one size. Supports that
-    miss a successor that was seen have likelihood zero; for the D successors seen, C - D choose
-    k - D supports of size k are left. Past `EXACT_TERMS` sizes come in blocks: a support of size
-    k in [a, b) counts with the weight of size a and the likelihood of size b, both of them less.
+    default all are listed. The prior is Dirichlet(1/2) over all of them or, if ``sparse``, a
+    mixture of Dirichlet(1/2) over supports: their size uniform in 1..C, and uniform among those of
+    one size. Supports that miss an observed successor have likelihood zero; for D observed
+    successors, C - D choose k - D supports of size k are left. Past `EXACT_TERMS` sizes come in
+    blocks: a support of size k in [a, b) counts with the weight of size a and the likelihood of
+    size b, both of them less.
     """
     for row in range(len(indptr) - 1):
         C, seen = indptr[row + 1] - indptr[row] if sizes is None else sizes[row], 0
@@ -136,10 +137,10 @@ def excess(
 
 @njit()
 def pattern_excess(indptr: Ints, c: Ints, out: Floats, lost: Ints | None = None) -> None:
-    """The excess of the pattern of each row, into out (rows,): which earlier draw is repeated.
+    """Write the excess of each row's pattern, which earlier draw is repeated, into out (rows,).
 
-    Labels are not known in advance, so a draw is a label seen before, or "a first". With D labels
-    seen, counts c_j, a mixture over the number k of labels, with weight 1/(k(k+1)), and over
+    Labels are not known in advance, so a draw is an earlier label, or "a first". With D observed
+    labels, counts c_j, a mixture over the number k of labels, with weight 1/(k(k+1)), and over
     Dirichlet(1/2) on k labels in the order in which they come up gives the pattern
 
         m(c) = sum_{k >= D} 1/(k(k+1)) k!/(k-D)! Gamma(k/2)/Gamma(n + k/2)
@@ -150,8 +151,8 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats, lost: Ints | None = None)
     out, or be too small: as in `excess`, numbers of labels come in blocks, whose weights 1/(k(k+1))
     sum to 1/a - 1/b. With c = c' + 1 and n = n' + D, the large terms pair off as above.
 
-    lost (rows,): of further draws of a row no label is known. They count in n and n', whatever
-    they were, if the sum begins at k = D + 1.
+    lost (rows,): numbers of further draws with unknown labels. They count in n and n', whatever
+    their labels, if the sum begins at k = D + 1.
     """
     for row in range(len(indptr) - 1):
         gone = 0 if lost is None else lost[row]
@@ -182,7 +183,7 @@ def pattern_excess(indptr: Ints, c: Ints, out: Floats, lost: Ints | None = None)
 
 @njit()
 def _log_wealth(x: Floats, times: Ints, v: float, bets: Floats) -> float:
-    """ln sum_k prod_i (1 + 2^-k (x_i/v - 1))^times_i / ((k+1)(k+2)), rounded down.
+    """Return ln sum_k prod_i (1 + 2^-k (x_i/v - 1))^times_i / ((k+1)(k+2)), rounded down.
 
     bets (K,) is scratch. With u = 2^-53, x_i/v - 1 is off by at most 2 u (x_i/v + 1), which moves
     its logarithm by 2^-k/(1 + gain) times that; the logarithm and its product with times_i by a
@@ -213,10 +214,10 @@ def _log_wealth(x: Floats, times: Ints, v: float, bets: Floats) -> float:
 
 @njit()
 def lower_mean(x: Floats, times: Ints, goal: float) -> float:
-    """The largest v at which bets on x (k,) >= 0, each seen so many times, have won e^goal.
+    """Return the largest v at which bets on x (k,) >= 0, with counts times (k,), won e^goal.
 
-    With probability 1 - e^-goal it never exceeds the mean of x, whenever that is asked. The wealth
-    falls in v, and is below one where v is the mean of what was seen; rounded down.
+    With probability 1 - e^-goal it exceeds the mean of x at no time. The wealth falls in v, and is
+    below one where v is the empirical mean; rounded down.
     """
     n, total = 0, 0.0
     for i in range(len(x)):

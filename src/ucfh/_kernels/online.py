@@ -1,6 +1,6 @@
-"""Learners that plan anew after every episode: planning, acting and counting in one loop.
+"""Agents that plan again after every episode: planning, acting and counting in one loop.
 
-A learner's estimates are p^ = c/n over a table of rows (`ucfh.transitions`). One backward sweep
+An agent's estimates are p^ = c/n over a table of rows (`ucfh.transitions`). One backward sweep
 plans for all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coefficients of each row:
 
     Q_t = r + p^ V + flat [left] + deviation sqrt(Var_p^ V) + spread p^ (V - L)
@@ -9,8 +9,8 @@ plans for all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coeff
 where L bounds the value of a policy from below, and G is a function of visits to states. With a
 radius, the mean p^ V is the best one in an L1 ball around p^ instead; with a budget, the best one
 p V with KL(p^, p) <= budget (`ucfh._kernels.kl_ball`); with a deviate z, a quantile of w V for
-Dirichlet weights w (`ucfh._kernels.dirichlet`). Coefficients are functions of n alone: what they
-are after n visits stands in tables, so that the loop only looks it up.
+Dirichlet weights w (`ucfh._kernels.dirichlet`). Coefficients are functions of n alone: tables hold
+their values after n visits, so that the loop only looks them up.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ TIE = 1e-12  # times H: actions this close are equal, and the first is taken
 
 
 class Rule(NamedTuple):
-    """What else a learner's planning does.
+    """Options of planning besides the bonus.
 
-    cap: Q is at most H (CAP_HORIZON), what is left, H - t (CAP_LEFT), or what the next state can be
-    worth (CAP_NEXT), also of rows without visits. by_left: flat is multiplied by what the next
-    state can be worth: left, and one more where it is paid for. best_next: p^ V + flat is at most
-    the best V of a successor. falling: Q never rises. lower: L is kept for the action played, or
-    for its own best one. own: L's bonus has the deviation of L, not of V. most: visits of a row
-    beyond so many are not counted. apart: the weights w have this parameter for one more state,
-    which pays so much (pays) in each step that is left.
+    cap: Q is at most H (CAP_HORIZON), the steps left, H - t (CAP_LEFT), or the largest value of the
+    next state (CAP_NEXT), also of rows without visits. by_left: flat is multiplied by the largest
+    value of the next state: left, and one more where rewards depend on the next state. best_next:
+    p^ V + flat is at most the best V of a successor. falling: Q never rises. lower: L is kept for
+    the action played, or for its own best one. own: L's bonus has the deviation of L, not of V.
+    most: visits of a row beyond so many are not counted. apart: the weights w have this parameter
+    for one more state, with the reward ``pays`` in each step that is left.
     """
 
     cap: int = CAP_LEFT
@@ -62,7 +62,7 @@ class Rule(NamedTuple):
 
 
 class Bonus(NamedTuple):
-    """Coefficients, by line: terms (8, rows) as they are now; 0 where one is not used.
+    """Coefficients, by line: terms (8, rows), the current ones; 0 where one is not used.
 
     tables (k, most + 1): the k coefficients which (k,) by n. crowding (most + 1,): G after so many
     visits N (H+1, S) of a state at a step; N and G (H+1, S) are empty if G does not matter.
@@ -77,9 +77,9 @@ class Bonus(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What planning fills: V, L (H+1, S), 0 at H, and rows (H, S), the ones of highest Q.
+    """Output of planning: V, L (H+1, S), 0 at H, and rows (H, S), the ones of highest Q.
 
-    Q (H, R) matters if it may not rise.
+    Q (H, R) is used only if it may not rise.
     """
 
     Q: Floats
@@ -90,7 +90,7 @@ class Outlook(NamedTuple):
 
 @njit()
 def _in_ball(c: Ints, v: Floats, radius: float) -> float:
-    """The best mean of v (k,) within an L1 distance of c / sum c (k,).
+    """Return the largest mean of v (k,) within an L1 distance of c / sum c (k,).
 
     Half of the radius goes to the best, and is taken from the worst upwards.
     """
@@ -132,10 +132,10 @@ def plan(
     G: Floats,
     out: Outlook,
 ) -> None:
-    """One backward sweep; terms and G as in `Bonus`, and G matters if there is crowding.
+    """Plan by one backward sweep; terms and G as in `Bonus`, and G is used if there is crowding.
 
-    sets (2, rows): terms from BUDGET on; None if there are no such terms, which is much less to
-    compile.
+    sets (2, rows): terms from BUDGET on; None if there are no such terms, which saves much of the
+    compilation.
     """
     sheet, rule, terms, seen, G = borrow((sheet, rule, terms, seen, G))
     out = borrow(out)

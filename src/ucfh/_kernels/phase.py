@@ -1,4 +1,4 @@
-"""A phase as a graph: what an episode under a fixed policy may pass through that matters.
+"""Graph of a phase: the relevant rows that an episode under a fixed policy may visit.
 
 *Live* rows are those whose count can still end the phase. Only episodes that *meet* a live row
 matter; the others change nothing but the number of episodes. With the policy fixed, let
@@ -31,11 +31,12 @@ Bools = NDArray[np.bool_]
 
 
 class Paths(NamedTuple):
-    """The graph. Node i has the row[i], which may be live[i], and the edges ptr[i] : ptr[i + 1].
+    """Graph of a phase.
 
-    row, live (nodes,), ptr (nodes+1,). entry (edges,): the entry in nature's table; to (edges,):
-    the next node, or -1, which leaves the graph; met, unmet (edges,): probabilities after and
-    before meeting.
+    Node i has row[i], which is live if live[i], and the edges ptr[i] : ptr[i + 1]. row, live
+    (nodes,), ptr (nodes+1,). entry (edges,): the entry in nature's table; to (edges,): the next
+    node, or -1, which leaves the graph; met, unmet (edges,): probabilities after and before
+    meeting.
     """
 
     row: Ints
@@ -56,9 +57,9 @@ class Meeting(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """Of each row: expected (rows,) visits in an episode that meets a live one, and at most.
+    """Visits of each row: expected and most (rows,) in an episode that meets a live one.
 
-    shares (2,) of all episodes meet one, and do not. All are zero on entry.
+    shares (2,): of the episodes that meet one, and that do not. All are zero on entry.
     """
 
     expected: Floats
@@ -68,7 +69,7 @@ class Visits(NamedTuple):
 
 @njit()
 def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
-    """Who meets a live row: p (entries,), the policy takes rows (H, S), is_live (rows,).
+    """Return the probabilities of meeting a live row: p (entries,), rows (H, S), is_live (rows,).
 
     Both shares are sums of positive terms, so each is accurate even where it is tiny.
     """
@@ -97,7 +98,7 @@ def _meeting(layout: Layout, p: Floats, rows: Ints, is_live: Bools) -> Meeting:
 
 @njit()
 def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting) -> Paths:
-    """The graph of a phase, from what `_meeting` found."""
+    """Return the graph of a phase, given the result of `_meeting`."""
     indptr, indices, u = layout.indptr, layout.indices, meets.u
     H, S = rows.shape
     start = len(indptr) - 2
@@ -152,7 +153,7 @@ def _build(layout: Layout, p: Floats, rows: Ints, is_live: Bools, meets: Meeting
 
 @njit()
 def _expect(paths: Paths, out: Visits) -> None:
-    """Add up the visits of each live row."""
+    """Sum the expected and the maximal visits of each live row."""
     row, live, ptr, to = paths.row, paths.live, paths.ptr, paths.to
     met, unmet, expected, most = paths.met, paths.unmet, out.expected, out.most
     nodes = len(row)
@@ -174,10 +175,10 @@ def _expect(paths: Paths, out: Visits) -> None:
 def build_graph(
     layout: Layout, p: Floats, rows: Ints, is_live: Bools, least: float, out: Visits
 ) -> Paths:
-    """The graph of the phase in which the policy takes rows (H, S); p (entries,), is_live (rows,).
+    """Return the graph of the phase with policy rows (H, S); p (entries,), is_live (rows,).
 
-    If a share of less than ``least`` of all episodes meets a live row, it is not filled in, nor
-    are the visits.
+    If a share of less than ``least`` of all episodes meets a live row, the graph is empty,
+    and of the visits only the shares are filled.
     """
     meets = _meeting(layout, p, rows, is_live)
     out.shares[0], out.shares[1] = meets.h, meets.rest
@@ -191,7 +192,7 @@ def build_graph(
 
 @njit()
 def reaches(row: Ints, live: Bools, flow: Ints, visits: Ints, limit: Ints) -> bool:
-    """Whether a limit (rows,) is reached if flow (nodes,) is added to visits (rows,)."""
+    """Return whether a limit (rows,) is reached if flow (nodes,) is added to visits (rows,)."""
     total = np.empty(visits.size, np.int64)
     for i in range(visits.size):
         total[i] = visits[i]
@@ -214,9 +215,9 @@ def tally(
     visits: Ints,
     successors: Ints,
 ) -> bool:
-    """Count flows through live nodes in visits (rows,) and successors (learner's entries,).
+    """Count flows through live nodes in visits (rows,) and successors (the agent's entries,).
 
-    position (entries,) is where nature's entries stand in the learner's table.
+    position (entries,): the place of the environment's entries in the agent's table.
     flow (nodes,), edge_flow (edges,): episodes that have met a live row. Returns whether a limit
     (rows,) is reached. Surplus is dropped in the order of time, which is exact for a single
     episode.
@@ -249,7 +250,7 @@ def walk_graph(
 ) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes that meet a live row, until one reaches a limit (rows,).
 
-    Counts as `tally`. Returns how many were walked and whether a limit was reached.
+    Counts as `tally`. Returns the number of episodes, and whether a limit was reached.
     """
     row, live, ptr, entry, to = paths.row, paths.live, paths.ptr, paths.entry, paths.to
     met, unmet = paths.met, paths.unmet

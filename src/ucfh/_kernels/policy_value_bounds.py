@@ -1,4 +1,4 @@
-"""What given policies earn, at least, at most and in the empirical model; and the surest policy."""
+"""Bounds of policy values, empirical values, and the policy of the best lower bound."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def evaluate(
     v: Floats,
     V: Floats,
 ) -> float:
-    """What the policy that takes rows (H, S) earns at least (sign = -1), or at most (sign = 1).
+    """Bound the value of a policy from below (sign = -1) or above (sign = 1).
 
-    If it is not ``given``, the one that earns most for sure: among actions that differ by no more
-    than rounding the first is taken. Into V (H+1, S), V[H] = 0, but for states without pairs, which
-    keep what they have. any_state: whether any state may follow some row. states (3, S), v (entries
-    of the longest row,): scratch; states[0] is -1.
+    The policy takes rows taken (H, S). If it is not ``given``, the policy of the best bound is
+    written there: among actions that differ by no more than rounding the first is taken. V (H+1,
+    S), V[H] = 0, is filled; states without pairs keep their values. any_state: whether any state
+    may follow some row. states (3, S), v (entries of the longest row,): scratch; states[0] is -1.
 
-    Returns the best (sign = 1) or worst mean of V[0] over the start, which is not told, by the kind
-    of bound ``start``: `LEAST`, `AHEAD` or, for a function that does not depend on the data, `UP`;
+    Returns the best (sign = 1) or worst mean of V[0] over the unknown start, by the kind of bound
+    ``start``: `LEAST`, `AHEAD` or, for a function that does not depend on the data, `UP`;
     0 if it is `TOLD`. With H = 0, V (1, S) is given.
     """
     rows, evidence, pay, taken = borrow((rows, evidence, pay, taken))
@@ -90,9 +90,9 @@ def evaluate(
 
 @njit()
 def expected(rows: Rows, evidence: Evidence, pay: Pay, taken: Ints, V: Floats) -> None:
-    """What the policy that takes rows (H, S) earns in the empirical model: V (H+1, S), V[H] = 0.
+    """Write the empirical values of the policy that takes rows (H, S) into V (H+1, S), V[H] = 0.
 
-    A row without visits leads to the worst that may follow. A state without pairs keeps its V.
+    A row without visits leads to the worst possible outcome. A state without pairs keeps its V.
     """
     rows, evidence, pay, taken, V = borrow((rows, evidence, pay, taken, V))
     first, indptr, indices, c = rows.first, rows.indptr, rows.indices, evidence.one

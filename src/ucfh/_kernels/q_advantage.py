@@ -1,4 +1,4 @@
-"""Q-learning with a reference that is settled early, step by step, over rows (t, s, a)."""
+"""Q-learning with reference-advantage decomposition, step by step, over rows (t, s, a)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ REF_MEAN, REF_SQUARE, ADV_MEAN, ADV_SQUARE = range(4)  # the lines of moments
 
 
 class Estimates(NamedTuple):
-    """All that is learned.
+    """Estimates of the agent.
 
-    Q (4, rows): the upper and the lower one, the one by reference, and the one that is used.
+    Q (4, rows): the upper and the lower estimate, the one by reference, and the one in use.
     moments (4, rows): means of V^R(s') and its square, weighted means of (V - V^R)(s') and its
-    square. B (rows,): the bonus that belongs to them. lower, reference (H+1, S): V^LCB and V^R.
+    square. B (rows,): their bonus. lower, reference (H+1, S): V^LCB and V^R.
     open (H, S): whether V^R may still change.
     """
 

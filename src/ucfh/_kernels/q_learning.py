@@ -70,7 +70,7 @@ def update_q(
 
 @njit(forceinline=True)
 def greedy(t: int, s: int, first: Ints, stride: int, Q: Floats) -> int:
-    """The row of highest Q (rows,) in a state."""
+    """Return the row of highest Q (rows,) in a state."""
     first, Q = borrow((first, Q))
     best = t * stride + first[s]
     for row in range(best + 1, t * stride + first[s + 1]):

@@ -1,7 +1,7 @@
-"""Policies that take a random action now and then: planning, evaluation, and learning by them.
+"""Epsilon-greedy policies: planning, evaluation, and learning.
 
-In every step such a policy takes, with probability ``share``, an action that is drawn evenly from
-those of the state, and else the row that it prefers. Its value is exact: a mean over both.
+In every step such a policy takes, with probability ``share``, a uniformly random action of the
+state, and else the row that it prefers. Its value is exact: a mean over both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIE = 1e-12  # times H: actions this close are equal, and the first is taken
 
 
 class Model(NamedTuple):
-    """Rows, what may follow them with which probability p (entries,), rewards, and the start.
+    """Rows, transition probabilities p (entries,), rewards, and the start.
 
     first (S+1,): the first row of each state. r (1 or H, R) of pairs; extra (1 or H, entries) on
     the next state, (1, 0) if there are none. start (S,), or (0,) if it is unknown.
@@ -43,9 +43,10 @@ class Model(NamedTuple):
 
 @njit()
 def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> float:
-    """What the policy earns that prefers rows (H, S), which are the best ones if it may choose.
+    """Evaluate the policy that prefers rows (H, S); if ``choose``, write the best rows there.
 
-    Fills V (H+1, S), 0 at H, and returns its mean over the start, or the most if that is unknown.
+    Fills V (H+1, S), 0 at H, and returns its mean over the start, or its maximum if the start is
+    unknown.
     """
     first, indptr, indices, stride, p, r, extra, start = model
     H, S = rows.shape
@@ -69,7 +70,7 @@ def sweep(model: Model, share: float, choose: bool, rows: Ints, V: Floats) -> fl
 
 @njit()
 def _estimate(row: int, indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
-    """p^ of a row into p (entries,): c/n, and all that may follow alike before the first visit."""
+    """Write p^ of a row into p (entries,): c/n, and uniform before the first visit."""
     begin, end = indptr[row], indptr[row + 1]
     for e in range(begin, end):
         p[e] = c[e] / n[row] if n[row] > 0 else 1.0 / (end - begin)
@@ -77,7 +78,7 @@ def _estimate(row: int, indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
 
 @njit()
 def estimate(indptr: Ints, c: Ints, n: Ints, p: Floats) -> None:
-    """p^ of all rows into p (entries,)."""
+    """Write p^ of all rows into p (entries,)."""
     for row in range(len(indptr) - 1):
         _estimate(row, indptr, c, n, p)
 
@@ -98,10 +99,10 @@ def learn(
 ) -> Progress:
     """Plan for p^, walk an episode, count, again and again.
 
-    Stops early if there is no room for another record: what a policy promised is what it would
-    earn without random actions if p^ were true. rng draws successors, own the actions. ``world``
-    is nature, as `sweep` takes it. learner.p is p^ of what was seen. followed (H, S): the rows of
-    the policy recorded last.
+    Stops early if there is no room for another record. The estimated return of a policy is its
+    return without random actions in the model p^. rng draws successors, own the actions. ``world``
+    is the environment, as `sweep` takes it. learner.p is p^ of the counts. followed (H, S): the
+    rows of the policy recorded last.
     """
     V, rows, first, c, n, recorded = out.V, out.rows, learner.first, seen.c, seen.n, 0
     indptr, indices, cumulative = nature.indptr, nature.indices, nature.cumulative

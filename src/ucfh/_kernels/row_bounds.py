@@ -1,18 +1,18 @@
-"""What was seen of each row, as the bounds on values take it, and the bounds of one row.
+"""Evidence on each row, in the form that bounds on values use, and the bounds of one row.
 
-A row lists outcomes: a next state and what was paid on the way to it. Entries with a count of 0 are
-outcomes that may still come. What may come besides those that are listed is told by its kind:
+A row lists outcomes: a next state and the reward on the way to it. Entries with a count of 0 are
+outcomes that are possible but not observed. The kind of a row names its unlisted outcomes:
 
-    NOTHING    the listed ones are all
-    REWARDS    a listed next state, paid differently
+    NOTHING    none
+    REWARDS    a listed next state with another reward
     STATES     any of the states that are not listed
-    ANYTHING   a state that nobody has seen yet
+    ANYTHING   an unknown state
 
-It is worth what the best of them can be worth from above, and the least from below. What is bounded
-is one of these means, over a row of step t and values of step t + 1:
+Bounds from above use the largest value of an unlisted outcome, bounds from below the smallest. Each
+bounds one of these means, over a row of step t and values of step t + 1:
 
     UP, LOW        of V*, from above and below
-    MOST, LEAST    of what a policy earns, from above and below
+    MOST, LEAST    of a policy's value, from above and below
     AHEAD          of the difference D, from above
 """
 
@@ -62,32 +62,33 @@ KNOWN = np.dtype(
     ],
     align=True,
 )
-"""What is known of one row; one array of these is compiled for faster than one array of each.
+"""Evidence on one row; one array of these compiles faster than one array of each field.
 
-n: outcomes that were seen. tries: how often it was taken, also where the outcome is yet to come.
-rest: what may come besides.
+n: observed outcomes. tries: visits, also those with a pending outcome. rest: the kind of the
+unlisted outcomes.
 
-The balls around its weights (see `Evidence`) have n_* in all and the budget eta_*. up, low: for the
-mean of V*, both with n_one; outcomes: of any function of the outcome; successors: of any function
-of the next state. ladder: the budget of `ucfh._kernels.kl_ball.climb` for the mean of V* from
-above, -1 for none.
+The balls around its weights (see `Evidence`) have the total n_* and the budget eta_*. up, low: for
+the mean of V*, both with n_one; outcomes: of any function of the outcome; successors: of any
+function of the next state. ladder: the budget of `ucfh._kernels.kl_ball.climb` for the mean of V*
+from above, -1 for none.
 
 lost: the number of missing outcomes, included in n_one; their next states may be any. The rewards
 of lost_known of them are known: their sum is lost_paid, the smallest lost_least and the largest
-lost_most (see `lost_above`, `lost_below`). The others count as the best, or worst, that may come.
+lost_most (see `lost_above`, `lost_below`). The others count as the best, or worst, possible
+outcome.
 
-missing: the probability of all that has a count of 0 or is not listed is at most that. noisy:
-whether the same next state was paid differently; then ``outcomes`` says nothing, and the mean
-reward is between r_low and r_up. certain: whether the one entry must follow.
+missing: upper bound of the probability of all outcomes that have a count of 0 or are not listed.
+noisy: whether the same next state had different rewards; then ``outcomes`` is not used, and the
+mean reward is between r_low and r_up. certain: whether the only entry has probability 1.
 """
 
 
 class Rows(NamedTuple):
-    """Which rows there are; the last one is the start.
+    """Layout of the rows; the last one is the start.
 
     Pair k of step t has row k*step + offset[t], offset (H,); the pairs of state s are first[s] to
-    first[s+1], first (S+1,), with actions action (R,). A state without pairs keeps the values that
-    it is given. indptr (rows+1,), indices (entries,): the next state of each entry, ascending
+    first[s+1], first (S+1,), with actions action (R,). A state without pairs keeps its
+    given values. indptr (rows+1,), indices (entries,): the next state of each entry, ascending
     within a row.
     """
 
@@ -100,10 +101,10 @@ class Rows(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What is known of each row: known (rows,) of `KNOWN`.
+    """Evidence on each row: known (rows,) of `KNOWN`, and weights (entries,), the centers of balls.
 
-    And the weights of its entries, (entries,) each, around which there are balls: one, for one
-    function fixed in advance; outcomes and successors, for all functions.
+    one: of the ball for one function fixed in advance; outcomes and successors: of the balls for
+    all functions.
     """
 
     known: Any
@@ -113,10 +114,10 @@ class Evidence(NamedTuple):
 
 
 class Pay(NamedTuple):
-    """What is paid: r (1 or H, R) for a pair, told; cap (H+1,): from t on, at most.
+    """Rewards: r (1 or H, R), the known part of pairs; cap (H+1,), the largest return from t on.
 
-    bonus (1 or H, entries): what entries pay; (1, 0) if they pay nothing. extra: what an outcome
-    that was not seen pays at most, besides; 0 if rewards are told.
+    bonus (1 or H, entries): rewards of entries; (1, 0) if there are none. extra: the largest
+    additional reward of an unobserved outcome; 0 if rewards are known.
     """
 
     r: Floats
@@ -126,7 +127,7 @@ class Pay(NamedTuple):
 
 
 class Ball(NamedTuple):
-    """A ball around one row: weights c (entries,) that sum to n there, or less; eta."""
+    """Ball of one row: weights c (entries,) that sum to n there, or less; eta."""
 
     c: Floats
     n: float
@@ -134,7 +135,7 @@ class Ball(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """The best value of what is not listed, -inf if there is nothing, and its state, or -1."""
+    """Best value of an unlisted outcome, -inf if there is none, and its state, or -1."""
 
     value: float
     state: int
@@ -143,9 +144,9 @@ class Rest(NamedTuple):
 class Bound(NamedTuple):
     """The bound of one row, times the sign: x, B and slack as in `ucfh._kernels.kl_ball.Extreme`.
 
-    beyond: the part of it that the probability of what was never seen accounts for. rest, state:
-    the value and the state of what is not listed, as far as it counts. lost, worth: how many
-    missing outcomes count with the value ``worth``; all other missing ones count as the best.
+    beyond: the part due to the probability of unobserved outcomes. rest, state: the value and the
+    state of unlisted outcomes, as far as they count. lost, worth: the number of missing outcomes
+    that count with the value ``worth``; all other missing ones count as the best.
     """
 
     value: float
@@ -160,7 +161,7 @@ class Bound(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in: mark (S,), -1 between calls; order (S,): states, the best first.
+    """Scratch arrays: mark (S,), -1 between calls; order (S,): states, the best first.
 
     The order is needed where any state may follow.
     """
@@ -171,13 +172,13 @@ class Scratch(NamedTuple):
 
 @njit(inline="always")
 def sign_of(kind: int) -> float:
-    """1 for a bound from above, else -1."""
+    """Return 1 for a bound from above, else -1."""
     return -1.0 if kind in (LOW, LEAST) else 1.0
 
 
 @njit(inline="always")
 def ball_of(kind: int, row: int, alone: bool, evidence: Evidence) -> Ball:
-    """The ball of a row; ``alone``: rewards are apart from the next states."""
+    """Return the ball of a row; ``alone``: of next states without rewards."""
     known = evidence.known[row]
     if kind == UP:
         return Ball(evidence.one, known.n_one, known.eta_up)
@@ -190,7 +191,7 @@ def ball_of(kind: int, row: int, alone: bool, evidence: Evidence) -> Ball:
 
 @njit()
 def put_in_order(V: Floats, sign: float, order: Ints, other: Ints) -> None:
-    """States by sign V (S,), the largest first and equal ones in their order: order (S,).
+    """Sort states by sign V (S,) into order (S,), the largest first and equal ones in their order.
 
     other (S,): scratch. By merging runs of 1, 2, 4, ...
     """
@@ -227,10 +228,10 @@ def rest_of(
     anything: float,
     scratch: Scratch,
 ) -> Rest:
-    """What may come besides the listed entries is worth at most that, times the sign.
+    """Return the best value, times the sign, of outcomes that are not listed.
 
-    ``kind`` of it. ``anew``: a listed state may come, too, if it is paid otherwise than before.
-    ``extra`` is paid on top; ``anything``: what a state that nobody has seen is worth.
+    ``kind``: of these outcomes. ``anew``: a listed state with another reward is one of them.
+    ``extra``: their additional reward; ``anything``: the value of an unknown state.
     """
     rows, V, scratch = borrow((rows, V, scratch))
     indices, mark, order = rows.indices, scratch.mark, scratch.order
@@ -260,13 +261,14 @@ def rest_of(
 
 @njit(inline="always")
 def lost_above(known: Any, V: float, top: float) -> tuple[float, float]:
-    """How many missing outcomes count, from above, with which value; the others with the best.
+    """Return the number of missing outcomes below the best value, and their value, from above.
 
-    A missing outcome with reward r is worth at most min(r + V, top), where V is the best value of a
-    next state. ln(nu - that) is concave in r up to end = min(1, top - V) and constant beyond, so it
-    is at least the chord from the smallest reward to ``end``, which lies below all of it. With the
-    sum kept, (k end - sum)/(end - least) of k rewards are the smallest, and the others ``end``:
-    worth min(1 + V, top), the best. Proposition 67 of `docs/theory/open.md`.
+    All other missing outcomes have the best value. An outcome with reward r has a value of at most
+    min(r + V, top), where V is the best value of a next state. ln(nu - that) is concave in r up to
+    end = min(1, top - V) and constant beyond, so it is at least the chord from the smallest reward
+    to ``end``, which lies below all of it. With the sum kept, (k end - sum)/(end - least) of k
+    rewards are the smallest, and the others ``end``: worth min(1 + V, top), the best. Proposition
+    67 of `docs/theory/open.md`.
     """
     k, least = known.lost_known, known.lost_least
     end = min(1.0, top - V)
@@ -277,9 +279,10 @@ def lost_above(known: Any, V: float, top: float) -> tuple[float, float]:
 
 @njit(inline="always")
 def lost_below(known: Any, V: float) -> tuple[float, float]:
-    """How many missing outcomes count, from below, with which value; the others with the worst.
+    """Return the number of missing outcomes above the worst value, and their value, from below.
 
-    V: the worst value of a next state. By the chord from 0 to the largest reward; there is no cut.
+    All other missing outcomes have the worst value. V: the worst value of a next state. By the
+    chord from 0 to the largest reward; there is no cut.
     """
     most = known.lost_most
     if most <= 0.0:
@@ -301,17 +304,17 @@ def bound_row(
     scratch: Scratch,
     v: Floats,
 ) -> Bound:
-    """The bound of one mean over a row at step t; V (S,) are values of the next step.
+    """Return the bound of one mean over a row at step t; V (S,) are values of the next step.
 
-    V* and D are functions of the next state and, V*, of what is paid on the way; so is what a
-    policy earns, by the ball of outcomes or, if the row is noisy, by that of the next states and
-    the mean reward apart. The start has t = -1: nothing is paid there. ``paid``: what is told of
-    the reward, for the cap; -inf for the start. ``guess``: where to look for x first, or 0. v is
-    filled.
+    D is a function of the next state, V* of the next state and the reward. So is the value of a
+    policy, which is bounded over the ball of outcomes or, if the row is noisy, over the ball of
+    next states and the mean reward apart. The start has t = -1 and no reward. ``paid``: the known
+    part of the reward, for the cap; -inf for the start. ``guess``: the first x of the search, or 0.
+    v is filled.
 
-    For all functions there is another bound. With M >= P(not seen), top the best value and B the
-    best that was seen, a mean of v is at most M (top - B) + that of v cut off at B. The better of
-    the two; v may be cut off on return, where nothing was seen.
+    For all functions there is another bound. With M >= P(not observed), top the best value and B
+    the best observed value, a mean of v is at most M (top - B) plus the mean of v cut off at B. The
+    better of the two is returned; v may be cut off on return, at entries without observations.
     """
     rows, evidence, pay = borrow((rows, evidence, pay))
     V, scratch, v = borrow((V, scratch, v))

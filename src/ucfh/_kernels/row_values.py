@@ -1,4 +1,4 @@
-"""The values of rows at one time step: reward, and mean of what follows.
+"""Values of rows at one time step: reward, and mean value of the next state.
 
 The mean over one row is the best or worst one between the bounds (`ucfh._kernels.interval`), or a
 plain sum where the probabilities are known:
@@ -27,7 +27,7 @@ REORDER = {"reassoc", "contract", "nsz"}  # sums in the order that the processor
 
 
 class Model(NamedTuple):
-    """What is planned for, but for the upper bounds hi (entries,).
+    """Planning problem without the upper bounds hi (entries,).
 
     The table, as a `Layout`; but action is empty if every state has all of them, and indices if
     every row lists all states in order. lo (entries,): lower bounds of the probabilities, 0 <= lo
@@ -48,10 +48,10 @@ class Model(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one time step sees besides the model.
+    """Arrays of one time step.
 
-    r (R,), bonus (entries,): its lines. offset = t*stride. z (S,) = sign V[t+1]. ended: whether
-    nothing can be earned after it.
+    r (R,), bonus (entries,): its lines of the model. offset = t*stride. z (S,) = sign V[t+1].
+    ended: whether no reward follows it.
     """
 
     r: Floats
@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What a thread needs for itself while it plans.
+    """Scratch arrays of one thread that plans.
 
     batch (2, BATCH): the states of a batch, and which of them are contested: they have actions
     that may be as good as the likely one. row, owner (BATCH*A,): the rows of those actions, and

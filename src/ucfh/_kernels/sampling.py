@@ -26,7 +26,7 @@ can be proposed:
           h = 2\sqrt{2/e}\,\sqrt{\sigma^2 + 1/2} + 3 - 2\sqrt{3/e}
 
 (Stadlober; the tests check it). Two bounds spare most logarithms:
-:math:`u - 1/u \le 2 \ln u \le u(4 - u) - 3` on (0, 1], where the differences of neighbours are
+:math:`u - 1/u \le 2 \ln u \le u(4 - u) - 3` on (0, 1], where the differences of neighbors are
 monotone and vanish at 1.
 
 **Full resolution.** A double has 53 bits; spread over :math:`\sigma = 10^9` integers they leave
@@ -160,7 +160,7 @@ def _log_ratio(k: float, law: Law) -> float:
 
 @njit()
 def _rectangle(eps: float, var: float) -> tuple[int, float, float]:
-    """Return the block's width w, the centre c and the rectangle's width h."""
+    """Return the block's width w, the center c and the rectangle's width h."""
     spread = math.sqrt(var + 0.5)
     w = 1 << max(0, math.frexp(spread)[1] - 12)
     return w, eps + 0.5, _H1 * spread + _H0 + 2.0 * (w - 1)
@@ -169,11 +169,11 @@ def _rectangle(eps: float, var: float) -> tuple[int, float, float]:
 @njit()
 def _reject(rng: np.random.Generator, law: Law) -> int:
     """Draw the offset k from the mode by the ratio of uniforms."""
-    w, centre, h = _rectangle(law.eps, law.var)
+    w, center, h = _rectangle(law.eps, law.var)
     per_w = 1.0 / w
     while True:
         u = 1.0 - rng.random()
-        x = centre + h * (rng.random() - 0.5) / u
+        x = center + h * (rng.random() - 0.5) / u
         # Past int64 rho is far below the least u * u = 2^-106, so this changes no probability.
         if abs(x) > 2.0**62:
             continue
@@ -380,7 +380,7 @@ def poisson(rng: np.random.Generator, mu: float) -> int:
 
 @njit()
 def binomials(rng: np.random.Generator, n: Counts, p: Floats, out: Counts) -> None:
-    """Independent binomial(n[i], p[i]) variates into out; all of one length."""
+    """Write independent binomial(n[i], p[i]) variates into out; all of one length."""
     for i in range(len(n)):
         out[i] = binomial(rng, n[i], p[i])
 

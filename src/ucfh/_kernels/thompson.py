@@ -1,4 +1,4 @@
-"""Learners that plan for draws of their model, or with noise: all in one loop."""
+"""Agents that plan for posterior draws of the model, or with noise: all in one loop."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 
 
 class Posterior(NamedTuple):
-    """What is drawn, and how it is planned for.
+    """Posterior of the rows, and options of planning for its draws.
 
-    A row is Dirichlet with parameters (c + prior)/kappa, and apart/kappa for one more state, which
-    pays so much in each step that is left. V is at most what is left, H - t, if there is a cap.
+    A row is Dirichlet with parameters (c + prior)/kappa, and apart/kappa for one more state, with
+    the reward ``pays`` in each step that is left. With a cap, V is at most H - t.
     """
 
     prior: float
@@ -39,14 +39,14 @@ class Posterior(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """J draws of every row: p (J, entries), and aside (J, rows) for the one more state."""
+    """J draws of every row: p (J, entries), and aside (J, rows) for the additional state."""
 
     p: Floats
     aside: Floats
 
 
 class Noise(NamedTuple):
-    """Its variance is factor ln(cases k)/(n + 1), after n visits, before episode k."""
+    """Noise of variance factor ln(cases k)/(n + 1), after n visits, before episode k."""
 
     factor: float
     cases: float
@@ -142,7 +142,7 @@ def learn_by_draws(
 
 @njit()
 def deviation(noise: Noise, k: int) -> float:
-    """Of the noise before episode k, without visits."""
+    """Return the standard deviation of the noise before episode k, without visits."""
     return sqrt(noise.factor * log(noise.cases * k))
 
 

@@ -21,9 +21,10 @@ Floats = NDArray[np.float64]
 
 
 class Watched(NamedTuple):
-    """What episodes are scored by: their reward while they take rows (H, S).
+    """Scores of episodes: their reward while they take rows (H, S).
 
-    Where an episode does not, leaving (H+1, S) counts for the rest. scores (episodes,) is filled.
+    Where an episode takes another row, leaving (H+1, S) counts for the rest. scores (episodes,) is
+    filled.
     """
 
     rows: Ints
@@ -32,7 +33,7 @@ class Watched(NamedTuple):
 
 
 class Paid(NamedTuple):
-    """What was paid, (entries,) each, over the learner's table: sums, the least and the most."""
+    """Observed rewards over the agent's table: sums, minima and maxima (entries,)."""
 
     sums: Floats
     least: Floats
@@ -41,7 +42,7 @@ class Paid(NamedTuple):
 
 @njit()
 def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
-    """Running sums of each row into out (entries,), infinite from its last possible entry on."""
+    """Write running sums of rows into out (entries,), infinite from the last possible entry on."""
     for row in range(len(indptr) - 1):
         total, last = 0.0, indptr[row]
         for e in range(indptr[row], indptr[row + 1]):
@@ -54,7 +55,7 @@ def cumulate(indptr: Ints, p: Floats, out: Floats) -> None:
 
 @njit(forceinline=True)
 def draw(u: float, begin: int, end: int, cumulative: Floats) -> int:
-    """The first entry whose cumulative probability exceeds u."""
+    """Return the first entry whose cumulative probability exceeds u."""
     cumulative = borrow(cumulative)
     while end - begin > 8:
         middle = (begin + end) >> 1
@@ -85,11 +86,10 @@ def walk(
 ) -> tuple[int, bool]:
     """Walk up to ``episodes`` episodes; stop after one in which a row reaches its limit (rows,).
 
-    rows (H, S): what the policy takes. Rewards have means r (1 or H, R) and bonus (1 or H,
-    entries). Counts in out, over the learner's table, and adds what was paid, if
-    that is wanted; watched rewards count as drawn then, else with their mean. steps
-    (episodes, H), if given, gets the learner's entries of each step. Returns how many were walked
-    and whether a limit was reached.
+    rows (H, S): the policy. Rewards have means r (1 or H, R) and bonus (1 or H, entries). Counts in
+    out, over the agent's table, and in ``paid``, if given, the rewards; with ``paid``, watched
+    rewards are as drawn, else their means. steps (episodes, H), if given, gets the agent's entry of
+    each step. Returns the number of episodes, and whether a limit was reached.
     """
     indptr, indices, position = nature.indptr, nature.indices, nature.position
     cumulative, stride, visits, successors = nature.cumulative, nature.stride, out.n, out.c
@@ -137,7 +137,7 @@ def walk(
 
 @njit()
 def reachable(indptr: Ints, indices: Index, p: Floats, rows: Ints, out: NDArray[np.bool_]) -> None:
-    """Whether each row can be visited under the policy that takes rows (H, S): out (rows,)."""
+    """Write whether a policy with rows (H, S) can visit each row into out (rows,)."""
     H, S = rows.shape
     here = np.zeros(S, np.bool_)
     out[:] = False

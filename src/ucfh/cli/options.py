@@ -57,8 +57,8 @@ Segments = Annotated[
     str | None,
     typer.Option(
         metavar="T,...",
-        help="steps from which on rewards or transitions may be others (an exam at the end), "
-        "counted from 0 or, of a log, in its own t; every: they may be others at every step",
+        help="steps at which rewards or transitions may change (an exam at the end), counted "
+        "from 0 or, of a log, in its own t; every: they may change at every step",
     ),
 ]
 

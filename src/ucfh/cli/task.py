@@ -92,8 +92,8 @@ def create(
         str | None,
         typer.Option(
             metavar="T,...",
-            help="steps, counted from 0, from which on rewards or transitions may be others (an "
-            "exam at the end); every: they may be others at every step",
+            help="steps, counted from 0, at which rewards or transitions may change (an exam at "
+            "the end); every: they may change at every step",
         ),
     ] = None,
     timeout: Annotated[

@@ -158,7 +158,7 @@ class LearningResult:
 
     @property
     def refuted(self) -> bool:
-        """Whether the data refute an assumption, or a declaration."""
+        """Return whether the data refute an assumption, or a declaration."""
         found = self.audit is not None and self.audit.refutes(ALPHA)
         return found or self.contradiction is not None
 

@@ -546,8 +546,8 @@ def _convert(text: bytes, form: LineFormat, names: dict[bytes, int]) -> _Part:
                 return words[j::size]
             return [words[i] for i in (first[some] + j).tolist()]
 
-        labelled = form.transitions and size in (width + 2, width + 6)
-        numbers = size - width - labelled
+        labeled = form.transitions and size in (width + 2, width + 6)
+        numbers = size - width - labeled
         if numbers not in ((1, 5) if form.transitions else (1,)):
             raise ValueError
         for j in range(width):
@@ -561,7 +561,7 @@ def _convert(text: bytes, form: LineFormat, names: dict[bytes, int]) -> _Part:
         part.lo[some] = _numbers(float, column(low), digits)
         part.hi[some] = part.lo[some] if low == high else _numbers(float, column(high), digits)
         if form.transitions:
-            called = column(size - 1) if labelled else [NO_ACTION]
+            called = column(size - 1) if labeled else [NO_ACTION]
             for name in dict.fromkeys(called):
                 names.setdefault(name, len(names))
             part.label[some] = [*map(names.__getitem__, called)]

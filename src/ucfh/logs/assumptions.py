@@ -192,8 +192,8 @@ def _on_dropouts(settings: Settings, which: str) -> Assumption:
     if settings.dropouts == "outcome":
         return Assumption(
             AssumptionCode.DROPOUTS_OUTCOME,
-            f"who stops short ({which}) has left for good and is paid nothing more; leaving is an "
-            f"outcome of the last step, the state {LEFT!r}, and drawn like any other",
+            f"an episode that ends early ({which}) has no further reward; leaving is an outcome of "
+            f"its last step, the state {LEFT!r}, and drawn like any other",
         )
     if settings.dropouts == "lost":
         return Assumption(

@@ -11,16 +11,16 @@ from ucfh.problems._building import check_whole, compress
 
 
 def tutoring(*, horizon: int = 10) -> MDP:
-    """Two skills to be practised before an exam: space the practice early, cram late.
+    """Two skills to be practiced before an exam: space the practice early, cram late.
 
     Each skill is unknown, crammed or mastered; the student starts with neither. A day is one
-    step, and its action practises one skill, A or B, in one of two ways:
+    step, and its action practices one skill, A or B, in one of two ways:
 
-        space   the skill is mastered with probability 0.2; else it changes as if not practised
+        space   the skill is mastered with probability 0.2; else it changes as if not practiced
         cram    a skill that is not mastered is crammed with probability 0.9, else unknown
 
-    A skill that is not practised stays crammed with probability 0.3 and mastered with 0.95, else
-    it is unknown again; a mastered one that is practised stays so. The last step is the exam: its
+    A skill that is not practiced stays crammed with probability 0.3 and mastered with 0.95, else
+    it is unknown again; a mastered one that is practiced stays so. The last step is the exam: its
     reward is the fraction of the two skills that is not unknown; all other rewards are 0.
 
     The paper's footnote says that the best action depends on the days left, even in the same

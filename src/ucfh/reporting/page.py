@@ -191,7 +191,7 @@ def _assumptions(answer: LogReport) -> str:
     content = _paragraphs(
         [
             "If one of these sentences is false, the numbers on this page may be, too. Read them, "
-            "and ask somebody who knows how the log was made."
+            "and ask a person who knows how the log was made."
         ]
     ) + _bullets([(_sentence(x.text), evidence_words(answer, x)) for x in answer.log.assumptions])
     if answer.tested:
@@ -230,7 +230,7 @@ def _summary(answer: LogReport) -> str:
         answer.nouns.capitalize(): f"{log.episodes:,}",
         "Steps": f"{log.horizon} at most; t: {how.t}",
         "States": _named(log.states)
-        + ("" if log.closed else "; there may be others that the log does not show"),
+        + ("" if log.closed else "; more may exist that the log does not show"),
         "Actions": _named(log.actions),
         "Rewards": f"between {log.units.low:g} and {log.units.high:g} a step{largest}",
         "Counted": segments_words(answer),

@@ -28,7 +28,7 @@ WARNING = "Computed as if all that is assumed were true, which it is not. Do not
 """The warning at numbers that rest on a refuted assumption."""
 TAKEN = "Taken from the log: correct it if you know better."
 DECLARED = "Declared. No row that is counted contradicts it."
-UNTESTABLE = "No log can show this: ask somebody who knows how it was made."
+UNTESTABLE = "No log can show this: ask a person who knows how it was made."
 EVIDENCE = {
     AssumptionCode.SELECTION: UNTESTABLE,
     AssumptionCode.UNCONFOUNDED: UNTESTABLE,

@@ -1,4 +1,4 @@
-"""What a database must be to be a store in PostgreSQL: connections, versions, errors in one line.
+"""Requirements of a store in PostgreSQL: connections, versions, and errors in one line.
 
 The tables live in the first schema of the user's search path, beside one of their own version,
 ``ucfh_schema``. Where that is not there, nothing of these names may be.
@@ -86,7 +86,7 @@ BUSY = {"55P03", "57014"}
 
 
 def is_address(store: object) -> bool:
-    """Whether a store is the address of a PostgreSQL database; raises if it is nearly one."""
+    """Return whether a store is the address of a PostgreSQL database; raise if it is nearly one."""
     if not isinstance(store, str):
         return False
     if not store.startswith(SCHEMES) and NEARLY.match(store):
@@ -116,13 +116,13 @@ def masked(address: str) -> str:
 
 
 def _passwords(address: str) -> list[re.Match[str]]:
-    """Where an address has passwords: the name of each, and the password."""
+    """Return the matches of passwords in an address: the name of each, and the password."""
     found = [*IN_HOST.finditer(address), *IN_QUERY.finditer(address), *IN_WORDS.finditer(address)]
     return [x for x in found if x.re is not IN_QUERY or "password" in unquote(x[1]).lower()]
 
 
 def secrets(address: str) -> list[str]:
-    """What of an address must not be shown: its passwords, and what may be taken for a part."""
+    """Return the secrets of an address: its passwords and their parts, also decoded or escaped."""
     found = [match[2] for match in _passwords(address)]
     parts = {part for text in found for part in (text, *re.split("[@/:?&=#]", text))}
     forms = {form for x in parts for form in (x, unquote(x), repr(x)[1:-1], repr(unquote(x))[1:-1])}
@@ -148,7 +148,7 @@ def connect(address: str) -> Connection:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a line of the driver's log is not about a connection whose loss is dealt with."""
+    """Return False for lines of the driver's log on a lost connection that is already handled."""
     return not str(record.msg).startswith("error ignored terminating")
 
 
@@ -168,7 +168,7 @@ def explained(address: str) -> Iterator[None]:
 
 
 def explain(address: str, error: psycopg.Error) -> TaskError:
-    """What an error of PostgreSQL means for a store."""
+    """Return the error of a store that corresponds to an error of PostgreSQL."""
     store, code = masked(address), error.sqlstate or ""
     said = " ".join((error.diag.message_primary or str(error)).split())
     for secret in secrets(address):
@@ -192,7 +192,7 @@ def explain(address: str, error: psycopg.Error) -> TaskError:
 
 
 def is_lost(error: psycopg.Error) -> bool:
-    """Whether a connection was lost, or something else happened that passes by itself."""
+    """Return whether a connection was lost, or another error is transient."""
     import psycopg
 
     if error.sqlstate is None:

@@ -1,4 +1,4 @@
-"""What a file must be to be a store in SQLite, and what version it has.
+"""Requirements of a store in SQLite, and its version.
 
 The file is read through SQLite alone. SQLite's locks are POSIX locks, and closing any other
 descriptor of the file drops all of them that the process holds: then another process takes itself
@@ -42,7 +42,7 @@ def explained(store: str) -> Iterator[None]:
 
 
 def explain(store: str, error: sqlite3.Error | UnicodeDecodeError) -> TaskError:
-    """What an error of SQLite means for a store."""
+    """Return the error of a store that corresponds to an error of SQLite."""
     if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
         return damaged(store, error)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -75,7 +75,7 @@ export class Rows {
   }
 }
 
-/** A list of which the first are shown, by a filter, and more if somebody asks. */
+/** A list of which the first are shown, by a filter, and more on request. */
 export class Filtered {
   constructor(input, more, first, what, changed) {
     Object.assign(this, { input, more, first, what, most: first });
