@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ucfh.tasks.status_view import FARTHEST, MOST, episodes_left
+from ucfh.tasks.status import FARTHEST, MOST, episodes_left
 
 
 @given(st.floats(0.5, MOST), st.integers(50, 100_000), st.floats(1.05, 8.0))

@@ -1,4 +1,4 @@
-"""Many episodes at once through the graph of a phase (`ucfh._kernels.phase`)."""
+"""Many episodes at once through the graph of a phase (`ucfh._kernels.phase_graph`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucfh._kernels._jit import njit
-from ucfh._kernels.phase import Paths
+from ucfh._kernels.phase_graph import Paths
 from ucfh._kernels.sampling import multinomial, multivariate_hypergeometric
 
 Ints = NDArray[np.int64]

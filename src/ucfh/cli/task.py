@@ -126,7 +126,7 @@ def create(
           --rewards 0,100 --max-return 100 --timeout 10d --on-timeout left,0
     """
     from ucfh.tasks.opening import open_task
-    from ucfh.tasks.status_view import declaration_dict
+    from ucfh.tasks.status import declaration_dict
 
     with open_task(
         store,

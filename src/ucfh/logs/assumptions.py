@@ -11,7 +11,7 @@ from ucfh.logs.column_layout import ColumnLayout
 from ucfh.logs.column_mapping import STEP, in_options
 from ucfh.logs.counting import LogContents
 from ucfh.logs.early_termination import END, LEFT
-from ucfh.logs.episodes import Episodes
+from ucfh.logs.episode_checks import Episodes
 from ucfh.logs.finalize import REPEATED, missing_words
 from ucfh.logs.issues import IssueKind
 from ucfh.logs.settings import Settings

@@ -11,7 +11,7 @@ import numpy as np
 from ucfh._utils.arrays import Bools, Floats
 from ucfh.exceptions import InputError, unknown
 from ucfh.logs.counting import KnownStateCounter, UnknownStateCounter
-from ucfh.logs.episodes import Episodes
+from ucfh.logs.episode_checks import Episodes
 from ucfh.logs.issues import IssueKind, Issues
 from ucfh.logs.labels import ENDED, quoted
 

@@ -61,7 +61,7 @@ from ucfh.logs.column_layout import ColumnLayout
 from ucfh.logs.column_mapping import map_columns
 from ucfh.logs.counting import KnownStateCounter, LogContents, UnknownStateCounter
 from ucfh.logs.early_termination import EarlyTermination
-from ucfh.logs.episodes import Episodes
+from ucfh.logs.episode_checks import Episodes
 from ucfh.logs.finalize import (
     check_missing,
     check_not_empty,

@@ -11,7 +11,7 @@ import numpy as np
 from ucfh.logs.batches import Source
 from ucfh.logs.column_layout import ColumnLayout
 from ucfh.logs.early_termination import END, LEFT
-from ucfh.logs.episodes import Episodes
+from ucfh.logs.episode_checks import Episodes
 from ucfh.logs.labels import ENDED, LabelCodes
 
 

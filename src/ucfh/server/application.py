@@ -30,7 +30,7 @@ from ucfh.server.events import SubscriptionRegistry
 from ucfh.server.metrics import Metrics
 from ucfh.server.openapi import PROBLEM
 from ucfh.server.planner_pool import PlannerPool
-from ucfh.server.routes import ALL, JSON, Endpoint, Query, RequestContext, Router
+from ucfh.server.router import ALL, JSON, Endpoint, Query, RequestContext, Router
 from ucfh.server.schemas import RequestError, as_request_error
 from ucfh.server.tokens import TokenFile
 from ucfh.tasks.errors import StoreFull, TaskError

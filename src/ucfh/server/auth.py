@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from ucfh.server.routes import ALL, RequestContext
+from ucfh.server.router import ALL, RequestContext
 from ucfh.server.schemas import RequestError
 from ucfh.server.tokens import READ, WRITE, TokenFile
 

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ucfh.server.auth import COOKIE
-from ucfh.server.routes import RequestContext, json_response
+from ucfh.server.router import RequestContext, json_response
 from ucfh.server.schemas import RequestError
 from ucfh.server.tokens import SESSION, WRITE
 

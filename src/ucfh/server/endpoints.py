@@ -16,7 +16,7 @@ from ucfh.server.auth_routes import page, session, sign_in, sign_out
 from ucfh.server.batching import TaskManager
 from ucfh.server.metrics import MOST_TASKS
 from ucfh.server.openapi import document
-from ucfh.server.routes import (
+from ucfh.server.router import (
     ALL,
     HTML,
     JSON,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ucfh import __version__
-from ucfh.server.routes import ALL, JSON, MOST_DIGITS, Endpoint
+from ucfh.server.router import ALL, JSON, MOST_DIGITS, Endpoint
 from ucfh.server.schemas import LABEL, ProblemDetails
 from ucfh.server.tokens import WRITE
 from ucfh.tasks.config import LONGEST_NAME

@@ -12,7 +12,7 @@ start and at every state passed; bisection finds the exact episode. The margin o
 often that happens. The last few episodes are walked.
 
 Only episodes that visit a *live* pair, one that still has a limit, are sent (see
-`ucfh._kernels.phase`). If a share h of the episodes visits one, M such episodes come with a
+`ucfh._kernels.phase_graph`). If a share h of the episodes visits one, M such episodes come with a
 negative binomial number of others; so a phase that waits for a pair of weight 1e-28 costs no more
 than another. Visits of pairs that are not live are not counted, because nothing depends on them.
 
@@ -29,7 +29,7 @@ from math import ceil, sqrt
 import numpy as np
 
 from ucfh._kernels import flows, sampling
-from ucfh._kernels import phase as graphs
+from ucfh._kernels import phase_graph as graphs
 from ucfh._utils.arrays import Bools, Floats, Ints
 from ucfh.counts import NEVER, Limits
 from ucfh.exceptions import InputError
@@ -53,7 +53,7 @@ NEGLIGIBLE = 1e-280
 
 @dataclass(eq=False)
 class Graph:
-    """The graph of a phase (see `ucfh._kernels.phase`), with buffers for two flows through it."""
+    """The graph of a phase (see `ucfh._kernels.phase_graph`), and buffers for two flows."""
 
     paths: graphs.Paths
     share: float

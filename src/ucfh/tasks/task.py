@@ -226,24 +226,24 @@ class Task(AskTell[Call[Any]]):
 
     def status(self) -> TaskStatus:
         """Return the status of the task."""
-        from ucfh.tasks.status_view import status_of
+        from ucfh.tasks.status import status_of
 
         return status_of(self)
 
     def view(self, after: int = 0) -> dict[str, Any]:
-        """Return the dashboard data of the task; see `ucfh.tasks.status_view`.
+        """Return the dashboard data of the task; see `ucfh.tasks.status`.
 
         Args:
             after: the number of a plan: only later plans are listed.
 
         """
-        from ucfh.tasks.status_view import view_of
+        from ucfh.tasks.status import view_of
 
         return view_of(self, after)
 
     def policy_table(self) -> dict[str, Any]:
-        """Return the policy of the newest plan for the dashboard; see `ucfh.tasks.status_view`."""
-        from ucfh.tasks.status_view import policy_table
+        """Return the policy of the newest plan for the dashboard; see `ucfh.tasks.status`."""
+        from ucfh.tasks.status import policy_table
 
         return policy_table(self)
 

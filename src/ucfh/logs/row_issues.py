@@ -16,7 +16,7 @@ from ucfh.logs.issues import IssueKind
 from ucfh.logs.labels import MISSING, UNKNOWN, quoted, text_of
 
 if TYPE_CHECKING:
-    from ucfh.logs.episodes import Episodes
+    from ucfh.logs.episode_checks import Episodes
 
 
 @dataclass(eq=False)

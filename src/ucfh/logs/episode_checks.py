@@ -32,8 +32,8 @@ from ucfh.logs.labels import (
 )
 from ucfh.logs.missing_data import MissingCounts
 from ucfh.logs.returns import EpisodeReturns
+from ucfh.logs.row_issues import CheckedRows, describe, remedy_of
 from ucfh.logs.times import StepClock
-from ucfh.logs.validation import CheckedRows, describe, remedy_of
 from ucfh.rewards import DEFAULT, RewardRange
 
 End = tuple[bool, int, int]
