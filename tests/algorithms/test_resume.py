@@ -215,3 +215,25 @@ def test_a_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{path} was saved by ucfh 0.5.0, whose files this version does not read. Fix: run again"
     )
+
+
+@pytest.mark.parametrize("call", [50, 3000, 4100])
+def test_interrupted_while_it_reports_its_policies(call: int) -> None:
+    """Episodes that were run at once are recorded whole, so the rest is that of one run."""
+    mdp, episodes = make("chain:n=5"), 20_000
+    whole = simulate(mdp, "psrl", episodes, seed=1)
+    calls = 0
+
+    def interrupt(_: Run) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise KeyboardInterrupt
+
+    part = simulate(mdp, "psrl", episodes, seed=1, on_phase=interrupt)
+    assert part.interrupted
+    assert 0 < part.episodes < episodes
+    rest = simulate(mdp, "psrl", episodes, seed=1, resume=part)
+    assert [(x.first_episode, x.episodes, x.value) for x in rest.rows] == [
+        (x.first_episode, x.episodes, x.value) for x in whole.rows
+    ]

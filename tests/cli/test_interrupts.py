@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.command_line import run
-from ucfh import simulate
+from ucfh import _kernels, simulate
 from ucfh.algorithms.certified import CertifiedUCFH
 from ucfh.problems import make
 from ucfh.simulation import verification
@@ -122,3 +122,22 @@ def test_compare_keeps_completed_runs(number: int, code: int, tmp_path: Path) ->
     assert err.startswith("ucfh: interrupted; this is what was run until then: ")
     assert err.count("\n") == 1
     assert "uniform" in out
+
+
+@both
+def test_a_signal_during_compilation_waits_for_its_end(
+    number: int, code: int, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compilers run finalizers, in which Python prints an exception and goes on."""
+    done: list[str] = []
+
+    def compile_kernel(*_: Any, **__: Any) -> None:
+        with _kernels.uninterrupted():
+            signal.raise_signal(number)
+            done.append("compiled")
+        done.append("went on")
+
+    monkeypatch.setattr("ucfh.simulation.runner.simulate", compile_kernel)
+    exit_code, out, err = run(capsys, *ASKED)
+    assert (exit_code, done, out) == (code, ["compiled"], "")
+    assert err.splitlines() == ["ucfh: interrupted"]

@@ -48,10 +48,11 @@ def njit(**options: Any) -> Callable[[Function], Function]:
             folder = compiled.stats.cache_path
             if not folder or not any(Path(folder).glob(f"*.{function.__qualname__}-*.nbi")):
                 _kernels.tell_compiling(cached=bool(folder))
-            try:
-                return compile_now(signature)
-            except OSError:  # the disk is full: the kernel is compiled, but not in the cache
-                return compile_now(signature)
+            with _kernels.uninterrupted():
+                try:
+                    return compile_now(signature)
+                except OSError:  # the disk is full: the kernel is compiled, but not in the cache
+                    return compile_now(signature)
 
         compiled.compile = compile_and_tell
         return cast(Function, compiled)

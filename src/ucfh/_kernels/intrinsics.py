@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from numba import types
+from numba import TypingError, types
 from numba.extending import intrinsic
 
 APART = 8
@@ -45,6 +45,8 @@ def _borrow(_: Any, group: Any) -> Any:
                 part = builder.extract_value(value, i)
                 part = without_owner(context, builder, member, part)
                 value = builder.insert_value(value, part, i)
+        elif not isinstance(kind, types.Number | types.Boolean | types.NoneType):
+            raise TypingError(f"cannot borrow {kind}")
         return value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

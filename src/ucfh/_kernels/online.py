@@ -1,7 +1,7 @@
 """Agents that plan again after every episode: planning, acting and counting in one loop.
 
 An agent's estimates are p^ = c/n over a table of rows (`ucfh.transitions`). One backward sweep
-plans for all bonus-based learners, with V = V_{t+1}, left = H - 1 - t and coefficients of each row:
+plans for all bonus-based agents, with V = V_{t+1}, left = H - 1 - t and coefficients of each row:
 
     Q_t = r + p^ V + flat [left] + deviation sqrt(Var_p^ V) + spread p^ (V - L)
             + distance sqrt(p^ (V - L)^2) + crowd sqrt(p^ G_{t+1})

@@ -1,4 +1,4 @@
-"""BPI-UCRL: upper and lower values over KL kl_ball, with a stopping rule on their difference.
+"""BPI-UCRL: upper and lower values over KL balls, with a stopping rule on their difference.
 
 Rewards are known. V~ and V_ are the upper and lower bounds, p V stands for p V_{t+1}.
 
@@ -10,13 +10,13 @@ Kaufmann, Menard, Domingues, Jonsson, Leurent, Valko: Adaptive Reward-Free Explo
     Q_ = r + min { p V_ : KL(p^, p) <= beta/n },  V_ = max_a Q_;   n = 0: all p
     follow argmax Q~; stop when V~ - V_ <= eps at the start, and return argmax Q_
 
-With probability 1 - delta/2 the kl_ball contain p at all n (`ucfh.algorithms.stopping`). Then
+With probability 1 - delta/2 the balls contain p at all n (`ucfh.algorithms.stopping`). Then
 V_ <= V^pi <= V* <= V~ for pi = argmax Q_, by induction back in time: when it stops, pi is
 eps-optimal. It needs O~(S A H^4 (ln(1/delta) + S)/eps^2) episodes.
 
 Published for per-step counts; pooled counts, as here, are valid where transitions do not depend on
 the step, and need fewer episodes. One half of delta is for rewards, which are known here; it is
-kept as published. Means over kl_ball are bounded from outside, to within 2e-4 of a width
+kept as published. Means over balls are bounded from outside, to within 2e-4 of a width
 (`ucfh._kernels.kl_ball`). beta and the rule were read in code, by the authors and by others; of the
 paper only the abstract was available. (`ucfh.CertifiedUCFH` with confidence "kl-ball" is the same
 agent with a smaller beta: for the actual numbers of pairs and successors.)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from ucfh import _kernels
 from ucfh.exceptions import InputError, unknown
 
 COMMANDS = (
@@ -71,6 +72,7 @@ class LazyCommands(TyperGroup):
         return typer.main.get_command(alone)
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 app = typer.Typer(
@@ -117,21 +119,30 @@ def main(arguments: list[str] | None = None) -> None:
 
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
-    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does; yield the numbers of such signals."""
+    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does; yield the numbers of such signals.
+
+    While a kernel is compiled, the first signal waits: an exception raised there may be swallowed.
+    """
     received: list[int] = []
 
     def interrupt(number: int, _: Any) -> None:
         received.append(number)
-        raise KeyboardInterrupt
+        if _kernels.compiling and len(received) == 1:
+            _kernels.interrupted = True
+        else:
+            raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():  # it cannot handle signals
         yield received
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    # after nohup, or in a background job of a shell, Ctrl-C is ignored, and stays so
+    numbers = [x for x in SIGNALS if signal.getsignal(x) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run(arguments: list[str]) -> NoReturn:
@@ -152,7 +163,7 @@ def _run(arguments: list[str]) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _fail(f"cannot print the result: {error.strerror}", 2)
+        _fail(f"the system refused something: {error.strerror or error}", 2)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

@@ -71,6 +71,9 @@ class LearningError(InputError):
         super().__init__(str(error))
         self.result, self.__cause__ = result, error.__cause__
 
+    def __reduce__(self) -> Any:
+        return LearningError, (InputError(str(self)), self.result)
+
 
 @dataclass(eq=False)
 class LearningResult:
@@ -418,7 +421,7 @@ def _run_batches(
             out.interrupted, out.fault = output.interrupted, output.fault is not None
             return output.fault
     if out.episodes and (not out.history or out.history[-1][0] != out.episodes):
-        _complete(thread.submit(_plan, out))
+        _, out.interrupted = _complete(thread.submit(_plan, out))
     return None
 
 

@@ -20,6 +20,8 @@ from ucfh.envs.environment import SteppedEnvironment
 from ucfh.exceptions import InputError
 
 FORMAT = "ucfh-learned"
+FORMAT_VERSION = 1
+"""The version of the file: a new number for every change, since no other is read."""
 ENDINGS = (".npz",)
 
 
@@ -57,6 +59,7 @@ def save(
     head = {
         "format": FORMAT,
         "version": __version__,
+        "format_version": FORMAT_VERSION,
         "about": about,
         "labels": labels,
         "broken_off": broken_off,
@@ -94,7 +97,7 @@ def load(
         raise InputError(
             f"{path}: not a file of `ucfh learn env:NAME --save`, or damaged: pass another file"
         ) from error
-    if head["version"] != __version__:
+    if (head["version"], head.get("format_version")) != (__version__, FORMAT_VERSION):
         raise InputError(
             f"{path} was made by ucfh {head['version']}, and this is {__version__}: continue with "
             "that version, or from the log of it"

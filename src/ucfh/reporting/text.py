@@ -213,14 +213,14 @@ def uncertainty(answer: LogReport) -> tuple[str, str, list[str]]:
     lines = [
         f"{f'{answer.pair(x)}: tried' if x.state >= 0 else f'{where}: seen'} "
         f"{plural(x.visits, 'time')}, "
-        f"{x.share:.0%} of the suboptimality"
+        f"{x.share:.0%} of the uncertainty"
         for x in answer.missing
     ]
     if known.refuted:
         text = "More data of the same kind do not help while what has to be assumed is not true."
         return "What is missing", text, []
     if known.epsilon is None:
-        return "What is missing", "The suboptimality comes most from", lines
+        return "What is missing", "Most of the uncertainty comes from", lines
     if known.gap <= known.epsilon:
         text = "The plan is as close to the best one as was asked for."
         return "Nothing is missing", f"{text} More data would narrow the bounds further.", []
@@ -230,8 +230,8 @@ def uncertainty(answer: LogReport) -> tuple[str, str, list[str]]:
         return (
             "What is missing: actions that were never tried",
             f"More {answer.nouns} help only if actions are tried of which the log has no data, or "
-            "if they are declared impossible. The largest shares of the suboptimality come from",
-            [f"{answer.pair(x)}: {x.share:.0%} of the suboptimality" for x in answer.untried],
+            "if they are declared impossible. The largest shares of the uncertainty come from",
+            [f"{answer.pair(x)}: {x.share:.0%} of the uncertainty" for x in answer.untried],
         )
     heading, text = "What is missing", ""
     if more.status == "missing_outcomes":
@@ -262,7 +262,7 @@ def uncertainty(answer: LogReport) -> tuple[str, str, list[str]]:
             " If outcomes had been lost at random, which is not assumed, another plan could be at "
             f"most {answer.at_most(known.gap_if_random)} better."
         )
-    return heading, f"{text} The suboptimality comes most from", lines
+    return heading, f"{text} Most of the uncertainty comes from", lines
 
 
 def tested_words(x: AssumptionCheck) -> str:

@@ -74,6 +74,9 @@ def simulate(
     Returns:
         The run; on Ctrl-C, the run so far, marked ``interrupted``.
 
+    Raises:
+        KeyboardInterrupt: on Ctrl-C before the first policy is recorded.
+
     >>> run = simulate("chain:n=5", "ucfh", epsilon=0.5, delta=0.1)
     >>> run.final, run.episodes > 1e10, run.gap <= 0.5
     (True, True, True)
@@ -143,6 +146,8 @@ def simulate(
             if run.checkpoint is None or not run.rows:
                 raise
             agent.restore(deepcopy(run.checkpoint.agent))
+            for row in run.rows[run.checkpoint.rows :]:
+                row.episodes = 0  # the restored agent has not seen them
             run.interrupted = True
     run.certificate = agent.certificate
     if run.certificate is not None:
@@ -262,8 +267,8 @@ def _run_agent_loop(
     begins = [*record.first_episode.tolist(), walked]
     if run.rows:
         run.rows[-1].episodes += begins[0]
-    for i, (value, optimistic) in enumerate(zip(record.value, record.promised, strict=True)):
-        phase = Phase(
+    phases = [
+        Phase(
             before + begins[i],
             begins[i + 1] - begins[i],
             float(value),
@@ -271,8 +276,16 @@ def _run_agent_loop(
             run.optimal - float(value),
             nan,
         )
-        run.rows.append(phase)
-        notify(run)
+        for i, (value, optimistic) in enumerate(zip(record.value, record.promised, strict=True))
+    ]
+    remaining = iter(phases)
+    try:
+        for phase in remaining:
+            run.rows.append(phase)
+            notify(run)
+    except KeyboardInterrupt:  # these episodes are run and counted: record all of them
+        run.rows.extend(remaining)
+        run.interrupted = True
     run.checkpoint = Checkpoint(agent.state(), dict(rng.bit_generator.state), len(run.rows))
     if walked < count:
         run.final, run.checkpoint = True, None

@@ -16,7 +16,7 @@ BY_PERSON, BY_NONE = -1, 0
 """Numbers of no policy: the task did not choose the action; there was no policy yet."""
 NO_TASK = 0
 """The task number of records that belong to no task."""
-LAYOUT = "0.14.0"
+LAYOUT = "0.15.0"
 """The layout of stored bounds and snapshots, named by its first version.
 
 Plans, reports and snapshots of another layout are not used, but made again from the events.

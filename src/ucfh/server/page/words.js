@@ -20,7 +20,7 @@ export function amount(x) {
   return `${digits} × 10${Array.from(String(Number(power)), (c) => RAISED[c]).join("")}`;
 }
 
-export const percent = (x) => `${amount(100 * x)}\u00a0%`;
+export const percent = (x) => `${amount(100 * x)}%`;
 
 /** "1 decision", "2 decisions". */
 export const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
