@@ -231,7 +231,7 @@ def places_as_told(patch: pytest.MonkeyPatch) -> None:
 
 def lost_at_random(patch: pytest.MonkeyPatch) -> None:
     """Leave lost outcomes out."""
-    patch.setattr(SparseCounts, "_lose", lambda *_: None)
+    patch.setattr(SparseCounts, "_add_missing", lambda *_: None)
 
 
 class RolledBack(InFlight):
