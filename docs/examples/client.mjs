@@ -48,7 +48,7 @@ export class Task {
     }
   }
 
-  /** Record a step in which somebody else chose the action. */
+  /** Record a step in which another person or program chose the action. */
   record(episode, t, { state, action, reward, next_state, done }) {
     const chosen = { state, action, reward, next_state, done };
     return this.call("PUT", `${step({ episode, t })}/record`, chosen);
@@ -97,7 +97,7 @@ export class Task {
 
 const step = ({ episode, t }) => `episodes/${encodeURIComponent(episode)}/steps/${t}`;
 
-/** Play episodes of an invented task with the actions "call" and "mail"; how many decisions it took. */
+/** Play episodes of a simulated task with the actions "call" and "mail"; how many decisions it took. */
 export async function play(task, names) {
   let decisions = 0;
   for (const name of names) {
